@@ -1,0 +1,6 @@
+/**
+ * Takes measurements where they happen: a preallocated ring of spans that never allocates while recording.
+ *
+ * @packageDocumentation
+ */
+export { type SpanRing, type SpanRingOptions, spanRing } from './span-ring.ts'
