@@ -31,7 +31,10 @@ export interface StageSpec {
 export interface SessionOptions {
   /** Used by a last stage only. */
   readonly sampler: SamplerSettings
-  /** Tokens before the first sampled one, oldest first, as far back as the penalties look. */
+  /**
+   * Tokens before the first sampled one, oldest first, as far back as the penalties look. The session appends what
+   * it samples.
+   */
   readonly promptTail: readonly number[]
 }
 
@@ -40,10 +43,11 @@ export interface StageSession {
   /** KV length: the position that the next row must have. */
   readonly position: number
   /**
-   * Truncates to `position` and forgets what was sampled from there on; verified against the cache.
+   * Truncates to `position`, verified against the cache. `tail` replaces the history of the penalties: the tokens
+   * before the next sampled one, oldest first, including those that are about to be fed again.
    * Throws `EXECUTOR` when the engine cannot, `USAGE` when `position` is beyond the KV length or the session is in a step.
    */
-  rollback(position: number): void
+  rollback(position: number, tail: readonly number[]): void
   /** Copies the state out. Valid on the same stage of another process. */
   saveState(): Promise<Uint8Array>
   /** Replaces the state; `position` becomes `position`. */

@@ -118,6 +118,8 @@ export interface RollbackMessage {
   readonly sequence: number
   readonly position: number
   readonly epoch: number
+  /** The tokens before the next sampled one, oldest first, for the penalties of the last stage. */
+  readonly tail: readonly number[]
 }
 
 /** Done: answers a message that carries the same `request`. */

@@ -30,7 +30,7 @@ export interface SpanSink {
    * @param name what was measured
    * @param startNs start on the host's {@link Clock}
    * @param endNs end on the same clock
-   * @param tag joins spans of one unit of work: the step number on the lane that recorded it
+   * @param tag joins spans of one step across processes: see {@link spanTag}
    * @param bytes bytes moved or produced, 0 where that has no meaning
    */
   span(name: SpanName, startNs: number, endNs: number, tag: number, bytes: number): void
@@ -38,6 +38,8 @@ export interface SpanSink {
 
 /** A sink whose records can be taken out again, five numbers a span in the order of {@link SpanSink.span}. */
 export interface SpanRecorder extends SpanSink {
+  /** Spans are taken only while this is true. */
+  recording: boolean
   /** Spans lost because the recorder was full. Any loss makes an attribution unusable. */
   readonly dropped: number
   /** Copies the records out, oldest first, and empties the recorder. */
@@ -46,3 +48,17 @@ export interface SpanRecorder extends SpanSink {
 
 /** Numbers per record in {@link SpanRecorder.drain}. */
 export const SPAN_RECORD_LENGTH = 5
+
+/** Positions of one sequence that a tag can tell apart. */
+const TAG_POSITIONS = 2 ** 24
+
+/** The tag of a step: the sequence and position of its first token. Exact for sequences below 2^29. */
+export function spanTag(sequence: number, position: number): number {
+  return sequence * TAG_POSITIONS + position
+}
+
+/** The sequence and position of a {@link spanTag}. */
+export function spanTagParts(tag: number): { readonly sequence: number; readonly position: number } {
+  const sequence = Math.floor(tag / TAG_POSITIONS)
+  return { sequence, position: tag - sequence * TAG_POSITIONS }
+}

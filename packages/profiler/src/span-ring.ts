@@ -3,6 +3,8 @@ import { SeamError, SPAN_RECORD_LENGTH, type SpanName, type SpanRecorder } from 
 export interface SpanRingOptions {
   /** Spans held at once; 40 bytes each, allocated up front. @default 65536 */
   readonly capacity?: number
+  /** @default true */
+  readonly recording?: boolean
 }
 
 export interface SpanRing extends SpanRecorder {
@@ -25,6 +27,7 @@ export function spanRing(options: SpanRingOptions = {}): SpanRing {
   let size = 0
   let dropped = 0
   return {
+    recording: options.recording ?? true,
     get size() {
       return size
     },
@@ -32,6 +35,7 @@ export function spanRing(options: SpanRingOptions = {}): SpanRing {
       return dropped
     },
     span(name: SpanName, startNs: number, endNs: number, tag: number, bytes: number) {
+      if (!this.recording) return
       if (size === capacity) {
         dropped++
         return

@@ -28,6 +28,15 @@ describe('spanRing', () => {
     expect(end! - start!).toBe(1)
   })
 
+  it('takes nothing while it is not recording', () => {
+    const ring = spanRing({ capacity: 2, recording: false })
+    ring.span(SpanName.compute, 1, 2, 3, 4)
+    expect(ring.size).toBe(0)
+    ring.recording = true
+    ring.span(SpanName.compute, 1, 2, 3, 4)
+    expect(ring.size).toBe(1)
+  })
+
   it.each([0, -1, 1.5, Number.NaN])('refuses a capacity of %s', (capacity) => {
     expect(() => spanRing({ capacity })).toThrow(expect.objectContaining({ code: 'USAGE' }))
   })
