@@ -59,9 +59,6 @@ export interface HelloMessage {
   readonly name: string
   /** Run this link belongs to: 16 hex digits, chosen by the coordinator; empty in a worker's own hello. */
   readonly run: string
-  /** Position of the sender in the chain when it is a stage, else -1. */
-  readonly stage: number
-  readonly stages: number
   readonly facts: LinkFacts
   /** In the sender's order of preference. */
   readonly codecs: readonly string[]
