@@ -1,0 +1,79 @@
+#!/usr/bin/env node
+// `pnpm seamline`: brings the build up to date, then becomes apps/seamline/dist/bin.js in this very process, so that
+// signals, exit codes and terminals need no forwarding. A bin rather than a package script: pnpm prints a banner on the
+// standard output of scripts, which would spoil --json.
+import { spawnSync } from 'node:child_process'
+import { existsSync, mkdirSync, readdirSync, statSync, utimesSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { fileURLToPath, pathToFileURL } from 'node:url'
+
+const root = join(dirname(fileURLToPath(import.meta.url)), '..')
+const bin = join(root, 'apps/seamline/dist/bin.js')
+const stamp = join(root, 'node_modules/.cache/seamline/built')
+const MINIMUM_NODE = [20, 19]
+
+const [major, minor] = process.versions.node.split('.').map(Number)
+if (major < MINIMUM_NODE[0] || (major === MINIMUM_NODE[0] && minor < MINIMUM_NODE[1])) {
+  fail(`Node ${process.versions.node} is too old: ${MINIMUM_NODE.join('.')} or later is needed`)
+}
+if (process.argv[2] === 'doctor') {
+  // The doctor must be able to run where the native part does not build.
+  if (!existsSync(bin)) build(['typescript/bin/tsc', '-b', 'apps/seamline'])
+} else if (isStale()) {
+  const startedAt = new Date()
+  const fresh = !existsSync(bin)
+  if (fresh) console.error('seamline: building; the first time takes about a minute')
+  build(['turbo/bin/turbo', 'run', 'build', `--output-logs=${fresh ? 'new-only' : 'errors-only'}`])
+  mkdirSync(dirname(stamp), { recursive: true })
+  writeFileSync(stamp, '')
+  utimesSync(stamp, startedAt, startedAt) // what changed during the build is newer
+}
+process.argv[1] = bin
+await import(pathToFileURL(bin).href)
+
+/** True when an input of the build is newer than the last complete build, or an output is gone. */
+function isStale() {
+  const built = modifiedMs(stamp)
+  const members = ['packages', 'apps'].flatMap((group) =>
+    readdirSync(join(root, group)).map((name) => join(root, group, name)),
+  )
+  const projects = members.filter((folder) => existsSync(join(folder, 'tsconfig.json')))
+  return (
+    projects.some((folder) => !existsSync(join(folder, 'dist'))) ||
+    ['pnpm-lock.yaml', 'tsconfig.base.json', 'turbo.json'].some(
+      (file) => modifiedMs(join(root, file)) > built,
+    ) ||
+    projects.some((folder) =>
+      ['src', 'native', 'proto', 'scripts', 'package.json', 'tsconfig.json'].some(
+        (input) => newestMs(join(folder, input)) > built,
+      ),
+    )
+  )
+}
+
+/** Newest modification at or below a path; folders count, so that a removed file is seen too. */
+function newestMs(path) {
+  const own = modifiedMs(path)
+  if (own === 0 || !statSync(path).isDirectory()) return own
+  return readdirSync(path).reduce((newest, name) => Math.max(newest, newestMs(join(path, name))), own)
+}
+
+function modifiedMs(path) {
+  return statSync(path, { throwIfNoEntry: false })?.mtimeMs ?? 0
+}
+
+/** Runs a tool of node_modules with its output on standard error; ends the process when it fails. */
+function build([tool, ...args]) {
+  const { status, signal } = spawnSync(process.execPath, [join(root, 'node_modules', tool), ...args], {
+    cwd: root,
+    stdio: ['ignore', 2, 2],
+    env: { ...process.env, TURBO_TELEMETRY_DISABLED: '1' },
+  })
+  if (signal !== null) process.exit(130)
+  if (status !== 0) fail('the build failed, see above; `pnpm seamline doctor` says what this machine lacks')
+}
+
+function fail(message) {
+  console.error(`seamline: ${message}`)
+  process.exit(4)
+}
