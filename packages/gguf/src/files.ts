@@ -1,0 +1,211 @@
+import { createHash, randomBytes } from 'node:crypto'
+import { type FileHandle, mkdir, open, readdir, rename, rm, statfs } from 'node:fs/promises'
+import { basename, dirname, join } from 'node:path'
+import { ErrorCode, SeamError } from '@seamline/core'
+
+/** Called with bytes done and bytes in all; often, so a caller that prints should thin it out. */
+export type OnProgress = (doneBytes: number, totalBytes: number) => void
+
+/** Free bytes of the file system that holds a folder; replaceable where `statfs` does not tell the truth. */
+export type FreeBytes = (folder: string) => Promise<number>
+
+export interface WrittenFile {
+  readonly byteLength: number
+  /** Lower-case hex. */
+  readonly sha256: string
+}
+
+const CHUNK_BYTES = 1 << 20
+
+// Tells this process's temporary files from those of a dead process that had the same id.
+const processToken = randomBytes(4).toString('hex')
+let temporaryFiles = 0
+
+/**
+ * Writes a file that appears under its name only when it is complete and on the disk: chunks go to
+ * `<name>.<process>-<token>-<n>.partial` beside it, which is synced and renamed. A chunk is consumed before the next one is asked
+ * for. On an error or abort the temporary file is removed; one left by a killed process is removed by the next call for
+ * the same path. Creates the folder.
+ */
+export async function replaceFile(
+  path: string,
+  chunks: Iterable<Uint8Array> | AsyncIterable<Uint8Array>,
+  signal?: AbortSignal,
+): Promise<WrittenFile> {
+  const folder = dirname(path)
+  const temporary = `${path}.${process.pid}-${processToken}-${temporaryFiles++}.partial`
+  try {
+    await mkdir(folder, { recursive: true })
+    await removeStalePartials(path)
+    const handle = await open(temporary, 'w')
+    try {
+      const written = await writeChunks(handle, chunks, signal)
+      await handle.sync()
+      await handle.close()
+      await rename(temporary, path)
+      await syncFolder(folder)
+      return written
+    } catch (error) {
+      await handle.close().catch(() => {})
+      await rm(temporary, { force: true })
+      throw error
+    }
+  } catch (error) {
+    throw SeamError.from(error, ErrorCode.FILE)
+  }
+}
+
+async function writeChunks(
+  handle: FileHandle,
+  chunks: Iterable<Uint8Array> | AsyncIterable<Uint8Array>,
+  signal: AbortSignal | undefined,
+): Promise<WrittenFile> {
+  const hash = createHash('sha256')
+  let byteLength = 0
+  for await (const chunk of chunks) {
+    throwIfAborted(signal)
+    hash.update(chunk)
+    let written = 0
+    while (written < chunk.byteLength) {
+      written += (await handle.write(chunk, written, chunk.byteLength - written)).bytesWritten
+    }
+    byteLength += chunk.byteLength
+  }
+  return { byteLength, sha256: hash.digest('hex') }
+}
+
+/** Removes temporary files that writers of `path` left behind when their process was killed. */
+export async function removeStalePartials(path: string): Promise<void> {
+  const prefix = `${basename(path)}.`
+  for (const name of await readdir(dirname(path))) {
+    if (!name.startsWith(prefix)) continue
+    const match = /^(\d+)-([0-9a-f]{8})-\d+\.partial$/.exec(name.slice(prefix.length))
+    if (match === null || match[2] === processToken) continue
+    const processId = Number(match[1])
+    if (processId === process.pid || !isRunning(processId))
+      await rm(join(dirname(path), name), { force: true })
+  }
+}
+
+function isRunning(processId: number): boolean {
+  try {
+    process.kill(processId, 0)
+    return true
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === 'EPERM'
+  }
+}
+
+async function syncFolder(folder: string): Promise<void> {
+  // Windows cannot open a folder; the rename is as durable there as it gets.
+  if (process.platform === 'win32') return
+  const handle = await open(folder, 'r')
+  try {
+    await handle.sync()
+  } finally {
+    await handle.close()
+  }
+}
+
+/** Yields a range of an open file in chunks of at most 1 MiB; a chunk is valid until the next one is asked for. */
+export async function* fileRange(
+  handle: FileHandle,
+  offset: number,
+  byteLength: number,
+): AsyncGenerator<Uint8Array> {
+  const buffer = Buffer.allocUnsafe(Math.min(byteLength, CHUNK_BYTES))
+  let done = 0
+  while (done < byteLength) {
+    const { bytesRead } = await handle.read(
+      buffer,
+      0,
+      Math.min(buffer.length, byteLength - done),
+      offset + done,
+    )
+    if (bytesRead === 0) {
+      throw new SeamError(
+        ErrorCode.FILE,
+        `file ends at ${offset + done} B, ${byteLength - done} B were to come`,
+      )
+    }
+    yield buffer.subarray(0, bytesRead)
+    done += bytesRead
+  }
+}
+
+/** SHA-256 and size of a file, read once in chunks. Throws FILE or ABORTED. */
+export async function hashFile(
+  path: string,
+  options: { onProgress?: OnProgress | undefined; signal?: AbortSignal | undefined } = {},
+): Promise<WrittenFile> {
+  try {
+    const handle = await open(path, 'r')
+    try {
+      const byteLength = (await handle.stat()).size
+      const hash = createHash('sha256')
+      let done = 0
+      for await (const chunk of fileRange(handle, 0, byteLength)) {
+        throwIfAborted(options.signal)
+        hash.update(chunk)
+        done += chunk.byteLength
+        options.onProgress?.(done, byteLength)
+      }
+      return { byteLength, sha256: hash.digest('hex') }
+    } finally {
+      await handle.close()
+    }
+  } catch (error) {
+    throw SeamError.from(error, ErrorCode.FILE)
+  }
+}
+
+/** Throws MISMATCH when the file's size or SHA-256 differs, FILE when it cannot be read. */
+export async function verifyFile(
+  path: string,
+  expected: WrittenFile,
+  options: { onProgress?: OnProgress | undefined; signal?: AbortSignal | undefined } = {},
+): Promise<void> {
+  const found = await hashFile(path, options)
+  if (found.byteLength !== expected.byteLength) {
+    throw new SeamError(
+      ErrorCode.MISMATCH,
+      `${path}: ${found.byteLength} B, the manifest says ${expected.byteLength} B; split the model again`,
+    )
+  }
+  if (found.sha256 !== expected.sha256) {
+    throw new SeamError(
+      ErrorCode.MISMATCH,
+      `${path}: SHA-256 ${found.sha256}, the manifest says ${expected.sha256}; split the model again`,
+    )
+  }
+}
+
+/** Throws FILE with both numbers when the folder's file system has less than `neededBytes` free. Creates the folder. */
+export async function ensureRoom(
+  folder: string,
+  neededBytes: number,
+  freeBytes: FreeBytes = statfsFree,
+): Promise<void> {
+  let free: number
+  try {
+    await mkdir(folder, { recursive: true })
+    free = await freeBytes(folder)
+  } catch (error) {
+    throw SeamError.from(error, ErrorCode.FILE)
+  }
+  if (free < neededBytes) {
+    throw new SeamError(
+      ErrorCode.FILE,
+      `${folder}: ${neededBytes} B are needed and ${free} B are free; make room or choose another folder`,
+    )
+  }
+}
+
+async function statfsFree(folder: string): Promise<number> {
+  const { bavail, bsize } = await statfs(folder)
+  return bavail * bsize
+}
+
+export function throwIfAborted(signal: AbortSignal | undefined): void {
+  if (signal?.aborted === true) throw new SeamError(ErrorCode.ABORTED, 'stopped at the caller’s request')
+}

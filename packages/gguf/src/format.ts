@@ -1,0 +1,140 @@
+import { ErrorCode, SeamError } from '@seamline/core'
+
+/** Ids of metadata value types in a GGUF file (ggml's gguf.h). */
+export const ValueType = {
+  uint8: 0,
+  int8: 1,
+  uint16: 2,
+  int16: 3,
+  uint32: 4,
+  int32: 5,
+  float32: 6,
+  bool: 7,
+  string: 8,
+  array: 9,
+  uint64: 10,
+  int64: 11,
+  float64: 12,
+} as const
+export type ValueTypeName = keyof typeof ValueType
+
+const valueTypeNames = new Map<number, ValueTypeName>(
+  Object.entries(ValueType).map(([name, id]) => [id, name as ValueTypeName]),
+)
+
+/** Name of a value type id, undefined for an unknown one. */
+export function valueTypeName(id: number): ValueTypeName | undefined {
+  return valueTypeNames.get(id)
+}
+
+/** Size in bytes of one value of a fixed-size type; 0 for strings and arrays. */
+export function valueBytes(type: ValueTypeName): number {
+  switch (type) {
+    case 'uint8':
+    case 'int8':
+    case 'bool':
+      return 1
+    case 'uint16':
+    case 'int16':
+      return 2
+    case 'uint32':
+    case 'int32':
+    case 'float32':
+      return 4
+    case 'uint64':
+    case 'int64':
+    case 'float64':
+      return 8
+    default:
+      return 0
+  }
+}
+
+/** A tensor element type: `blockBytes` bytes hold `blockElements` consecutive elements of a row. */
+export interface TensorType {
+  readonly name: string
+  readonly id: number
+  readonly blockElements: number
+  readonly blockBytes: number
+}
+
+// Ids from `enum ggml_type`; block sizes from the static_asserts of ggml-common.h (llama.cpp v0.5.0).
+const tensorTypes: readonly TensorType[] = (
+  [
+    ['F32', 0, 1, 4],
+    ['F16', 1, 1, 2],
+    ['Q4_0', 2, 32, 18],
+    ['Q4_1', 3, 32, 20],
+    ['Q5_0', 6, 32, 22],
+    ['Q5_1', 7, 32, 24],
+    ['Q8_0', 8, 32, 34],
+    ['Q8_1', 9, 32, 36],
+    ['Q2_K', 10, 256, 84],
+    ['Q3_K', 11, 256, 110],
+    ['Q4_K', 12, 256, 144],
+    ['Q5_K', 13, 256, 176],
+    ['Q6_K', 14, 256, 210],
+    ['Q8_K', 15, 256, 292],
+    ['IQ2_XXS', 16, 256, 66],
+    ['IQ2_XS', 17, 256, 74],
+    ['IQ3_XXS', 18, 256, 98],
+    ['IQ1_S', 19, 256, 50],
+    ['IQ4_NL', 20, 32, 18],
+    ['IQ3_S', 21, 256, 110],
+    ['IQ2_S', 22, 256, 82],
+    ['IQ4_XS', 23, 256, 136],
+    ['I8', 24, 1, 1],
+    ['I16', 25, 1, 2],
+    ['I32', 26, 1, 4],
+    ['I64', 27, 1, 8],
+    ['F64', 28, 1, 8],
+    ['IQ1_M', 29, 256, 56],
+    ['BF16', 30, 1, 2],
+    ['TQ1_0', 34, 256, 54],
+    ['TQ2_0', 35, 256, 66],
+    ['MXFP4', 39, 32, 17],
+    ['NVFP4', 40, 64, 36],
+    ['Q1_0', 41, 128, 18],
+    ['Q2_0', 42, 64, 18],
+  ] as const
+).map(([name, id, blockElements, blockBytes]) => ({ name, id, blockElements, blockBytes }))
+
+const tensorTypeById = new Map(tensorTypes.map((type) => [type.id, type]))
+const tensorTypeByName = new Map(tensorTypes.map((type) => [type.name, type]))
+
+/** The tensor type with this ggml id, undefined for an unknown one. */
+export function tensorTypeOf(id: number): TensorType | undefined {
+  return tensorTypeById.get(id)
+}
+
+/** The tensor type with this name. Throws UNSUPPORTED for an unknown one. */
+export function tensorTypeNamed(name: string): TensorType {
+  const type = tensorTypeByName.get(name)
+  if (type === undefined) {
+    throw new SeamError(
+      ErrorCode.UNSUPPORTED,
+      `tensor type ${name} is unknown; known: ${[...tensorTypeByName.keys()].join(', ')}`,
+    )
+  }
+  return type
+}
+
+/**
+ * Bytes of a tensor whose first dimension is the row length, rows following one another without padding. NaN when the row is
+ * not a whole number of blocks or the size is not exactly representable.
+ */
+export function tensorBytes(type: TensorType, dims: readonly number[]): number {
+  if ((dims[0] ?? 1) % type.blockElements !== 0) return Number.NaN
+  const blocks = dims.reduce((product, dim) => product * dim, 1) / type.blockElements
+  const bytes = blocks * type.blockBytes
+  return Number.isSafeInteger(bytes) ? bytes : Number.NaN
+}
+
+/** Rounds an offset up to a multiple of `alignment`. */
+export function alignTo(offset: number, alignment: number): number {
+  return Math.ceil(offset / alignment) * alignment
+}
+
+export const GGUF_MAGIC = 0x46554747
+/** Alignment of tensor data when the file does not state one in `general.alignment`. */
+export const DEFAULT_ALIGNMENT = 32

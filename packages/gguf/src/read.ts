@@ -1,0 +1,364 @@
+import { closeSync, fstatSync, openSync, readSync } from 'node:fs'
+import { ErrorCode, SeamError } from '@seamline/core'
+import {
+  alignTo,
+  DEFAULT_ALIGNMENT,
+  GGUF_MAGIC,
+  type TensorType,
+  tensorBytes,
+  tensorTypeOf,
+  type ValueTypeName,
+  valueBytes,
+  valueTypeName,
+} from './format.ts'
+
+/** 64-bit integers beyond 2^53 are bigints, all other numbers are numbers. */
+export type GgufScalar = number | bigint | boolean | string
+
+/** One metadata entry; `bytes` is how it stands in the file: key, type and value. */
+export interface GgufEntry {
+  readonly key: string
+  readonly type: ValueTypeName
+  /** The value; undefined for an array, which {@link arrayValues} decodes on demand. */
+  readonly value: GgufScalar | undefined
+  /** Element type and length of an array. */
+  readonly array: { readonly type: ValueTypeName; readonly length: number } | undefined
+  /** View of the header that the file object holds; do not write to it. */
+  readonly bytes: Uint8Array
+  /** Where the value (for an array: its first element) begins in `bytes`. */
+  readonly valueOffset: number
+}
+
+export interface GgufTensor {
+  readonly name: string
+  /** Row length first, 1 to 4 dimensions, all positive. */
+  readonly dims: readonly number[]
+  readonly type: TensorType
+  /** Absolute position in the file. */
+  readonly offset: number
+  readonly byteLength: number
+}
+
+/** Header of a GGUF file. Holds no open file. */
+export interface GgufFile {
+  readonly path: string
+  readonly version: 2 | 3
+  readonly byteLength: number
+  readonly alignment: number
+  /** Absolute position of the tensor data. */
+  readonly dataOffset: number
+  /** In file order. */
+  readonly metadata: ReadonlyMap<string, GgufEntry>
+  /** In file order. */
+  readonly tensors: ReadonlyMap<string, GgufTensor>
+}
+
+export interface OpenGgufOptions {
+  /** Most bytes of header that are read into memory. Default 64 MiB; a vocabulary of 262144 tokens takes some 10 MB. */
+  readonly maxHeaderBytes?: number
+}
+
+const MAX_KEY_BYTES = 65535
+const MAX_TENSOR_NAME_BYTES = 63
+const MAX_DIMS = 4
+// Smallest entry: key length, one key byte, type, one value byte. Smallest tensor: name length, one byte, one dim.
+const MIN_ENTRY_BYTES = 8 + 1 + 4 + 1
+const MIN_TENSOR_BYTES = 8 + 1 + 4 + 8 + 4 + 8
+const READ_STEP_BYTES = 1 << 20
+
+/**
+ * Reads the header of a GGUF v2 or v3 little-endian file; tensor data is never read. Every count and length is checked
+ * against the bytes that the file has left before anything is allocated for it.
+ * Throws FILE with the offset and the value when the file cannot be read, is truncated or is malformed, and UNSUPPORTED
+ * for another version, byte order or an unknown tensor type.
+ */
+export function openGguf(path: string, options: OpenGgufOptions = {}): GgufFile {
+  const maxHeaderBytes = options.maxHeaderBytes ?? 64 * 2 ** 20
+  let fd: number
+  try {
+    fd = openSync(path, 'r')
+  } catch (error) {
+    throw SeamError.from(error, ErrorCode.FILE)
+  }
+  try {
+    return parse(path, cursor(path, fd, maxHeaderBytes))
+  } catch (error) {
+    throw SeamError.from(error, ErrorCode.FILE)
+  } finally {
+    closeSync(fd)
+  }
+}
+
+type Cursor = ReturnType<typeof cursor>
+
+/** A position in the header, of which as much is in memory as was needed so far. */
+function cursor(path: string, fd: number, maxHeaderBytes: number) {
+  const fileBytes = fstatSync(fd).size
+  let buffer = Buffer.alloc(0)
+  let at = 0
+
+  function fail(what: string, offset = at): never {
+    throw new SeamError(ErrorCode.FILE, `${path}: ${what} at offset ${offset}`)
+  }
+  function take(bytes: number, what: string): number {
+    const end = at + bytes
+    if (end > fileBytes) {
+      fail(`${what} of ${bytes} B runs past the end of the file (${fileBytes} B)`)
+    }
+    if (end > maxHeaderBytes) fail(`${what} of ${bytes} B exceeds the header limit of ${maxHeaderBytes} B`)
+    if (end > buffer.length) grow(end)
+    const start = at
+    at = end
+    return start
+  }
+  function grow(end: number): void {
+    const larger = Buffer.alloc(Math.min(fileBytes, Math.max(end, 2 * buffer.length, READ_STEP_BYTES)))
+    let filled = buffer.copy(larger)
+    while (filled < larger.length) {
+      const read = readSync(fd, larger, filled, larger.length - filled, filled)
+      if (read === 0) fail(`the file shrank to ${filled} B while it was read`)
+      filled += read
+    }
+    buffer = larger
+  }
+  function count(what: string, minBytes: number): number {
+    const start = take(8, what)
+    const value = buffer.readBigUInt64LE(start)
+    if (value * BigInt(minBytes) > BigInt(fileBytes - at)) {
+      fail(`${what} ${value} cannot fit into the ${fileBytes - at} B that are left`, start)
+    }
+    return Number(value)
+  }
+  function text(what: string, maxBytes: number): string {
+    const start = at
+    const bytes = count(`${what} length`, 1)
+    if (bytes > maxBytes) fail(`${what} length ${bytes} B exceeds ${maxBytes} B`, start)
+    const first = take(bytes, what)
+    return buffer.toString('utf8', first, first + bytes)
+  }
+  return {
+    fail,
+    take,
+    count,
+    text,
+    uint32(what: string): number {
+      const start = take(4, what)
+      return buffer.readUInt32LE(start)
+    },
+    uint64(what: string): number {
+      const start = take(8, what)
+      const value = buffer.readBigUInt64LE(start)
+      if (value > BigInt(Number.MAX_SAFE_INTEGER)) fail(`${what} ${value} exceeds 2^53 - 1`, start)
+      return Number(value)
+    },
+    value(type: ValueTypeName): GgufScalar {
+      const start = take(valueBytes(type), type)
+      return readFixed(buffer, start, type)
+    },
+    slice: (start: number, end: number) => buffer.subarray(start, end),
+    position: () => at,
+    fileBytes,
+  }
+}
+
+function parse(path: string, input: Cursor): GgufFile {
+  const magic = input.uint32('magic')
+  if (magic !== GGUF_MAGIC) input.fail(`magic 0x${magic.toString(16)} is not GGUF`, 0)
+  const version = input.uint32('version')
+  if (version !== 2 && version !== 3) {
+    const bigEndian = (version & 0xffff) === 0 ? ' (big-endian)' : ''
+    throw new SeamError(
+      ErrorCode.UNSUPPORTED,
+      `${path}: GGUF version ${version}${bigEndian} at offset 4 is not supported; 2 and 3 little-endian are`,
+    )
+  }
+  const tensorCount = input.count('tensor count', MIN_TENSOR_BYTES)
+  const entryCount = input.count('metadata count', MIN_ENTRY_BYTES)
+  const spans: EntrySpan[] = []
+  for (let i = 0; i < entryCount; i++) spans.push(readEntry(input))
+  const infos: TensorInfo[] = []
+  for (let i = 0; i < tensorCount; i++) infos.push(readTensorInfo(path, input))
+
+  const metadata = new Map<string, GgufEntry>()
+  for (const { start, end, ...entry } of spans) {
+    if (metadata.has(entry.key)) input.fail(`repeated key "${entry.key}"`, start)
+    metadata.set(entry.key, { ...entry, bytes: input.slice(start, end) })
+  }
+  const alignment = alignmentOf(input, metadata)
+  const dataOffset = alignTo(input.position(), alignment)
+  const tensors = new Map<string, GgufTensor>()
+  for (const { at, relativeOffset, ...info } of infos) {
+    if (tensors.has(info.name)) input.fail(`repeated tensor "${info.name}"`, at)
+    const offset = dataOffset + relativeOffset
+    if (relativeOffset % alignment !== 0) {
+      input.fail(`tensor "${info.name}" begins at ${relativeOffset}, not a multiple of ${alignment},`, at)
+    }
+    if (offset + info.byteLength > input.fileBytes) {
+      input.fail(
+        `tensor "${info.name}" of ${info.byteLength} B at ${offset} runs past the end of the file (${input.fileBytes} B),`,
+        at,
+      )
+    }
+    tensors.set(info.name, { ...info, offset })
+  }
+  checkOverlap(input, [...tensors.values()])
+  return { path, version, byteLength: input.fileBytes, alignment, dataOffset, metadata, tensors }
+}
+
+function alignmentOf(input: Cursor, metadata: ReadonlyMap<string, GgufEntry>): number {
+  const alignment = metadata.get('general.alignment')?.value ?? DEFAULT_ALIGNMENT
+  if (typeof alignment === 'number' && alignment > 0 && Number.isInteger(Math.log2(alignment)))
+    return alignment
+  return input.fail(`general.alignment ${String(alignment)} is not a power of two`)
+}
+
+type EntrySpan = Omit<GgufEntry, 'bytes'> & { readonly start: number; readonly end: number }
+
+function readEntry(input: Cursor): EntrySpan {
+  const start = input.position()
+  const key = input.text('key', MAX_KEY_BYTES)
+  if (key === '') input.fail('empty key', start)
+  const type = readType(input, key)
+  if (type !== 'array') {
+    const valueOffset = input.position() - start
+    const value =
+      type === 'string' ? input.text(`value of ${key}`, Number.POSITIVE_INFINITY) : input.value(type)
+    return { key, type, value, array: undefined, start, end: input.position(), valueOffset }
+  }
+  const itemType = readType(input, key)
+  if (itemType === 'array') input.fail(`array of arrays in ${key}`)
+  const itemBytes = valueBytes(itemType)
+  const length = input.count(`array length of ${key}`, itemBytes === 0 ? 8 : itemBytes)
+  const valueOffset = input.position() - start
+  if (itemType === 'string') {
+    for (let i = 0; i < length; i++) {
+      input.take(input.count(`string length in ${key}`, 1), `string in ${key}`)
+    }
+  } else {
+    input.take(length * itemBytes, `array ${key}`)
+  }
+  const array = { type: itemType, length }
+  return { key, type, value: undefined, array, start, end: input.position(), valueOffset }
+}
+
+function readType(input: Cursor, key: string): ValueTypeName {
+  const start = input.position()
+  const id = input.uint32(`value type of ${key}`)
+  return valueTypeName(id) ?? input.fail(`unknown value type ${id} of ${key}`, start)
+}
+
+type TensorInfo = Omit<GgufTensor, 'offset'> & { readonly at: number; readonly relativeOffset: number }
+
+function readTensorInfo(path: string, input: Cursor): TensorInfo {
+  const at = input.position()
+  const name = input.text('tensor name', MAX_TENSOR_NAME_BYTES)
+  const dimCount = input.uint32(`dimension count of ${name}`)
+  if (dimCount < 1 || dimCount > MAX_DIMS) {
+    input.fail(`tensor "${name}" with ${dimCount} dimensions (1 to ${MAX_DIMS} are allowed)`, at)
+  }
+  const dims = Array.from({ length: dimCount }, () => input.uint64(`dimension of ${name}`))
+  if (dims.includes(0)) input.fail(`tensor "${name}" with an empty dimension (${dims.join(' x ')})`, at)
+  const typeId = input.uint32(`type of ${name}`)
+  const type = tensorTypeOf(typeId)
+  if (type === undefined) {
+    throw new SeamError(
+      ErrorCode.UNSUPPORTED,
+      `${path}: tensor "${name}" at offset ${at} has unknown type ${typeId}`,
+    )
+  }
+  const byteLength = tensorBytes(type, dims)
+  if (Number.isNaN(byteLength)) {
+    input.fail(
+      `tensor "${name}" of ${dims.join(' x ')} cannot hold ${type.name} blocks of ${type.blockElements}`,
+      at,
+    )
+  }
+  return { name, dims, type, byteLength, at, relativeOffset: input.uint64(`offset of ${name}`) }
+}
+
+function checkOverlap(input: Cursor, tensors: GgufTensor[]): void {
+  tensors.sort((a, b) => a.offset - b.offset)
+  for (const [i, tensor] of tensors.entries()) {
+    const next = tensors[i + 1]
+    if (next !== undefined && tensor.offset + tensor.byteLength > next.offset) {
+      input.fail(`tensors "${tensor.name}" and "${next.name}" overlap`, next.offset)
+    }
+  }
+}
+
+/** Decodes the elements of an array entry. Throws USAGE when the entry is not an array. */
+export function arrayValues(entry: GgufEntry): GgufScalar[] {
+  if (entry.array === undefined) {
+    throw new SeamError(ErrorCode.USAGE, `${entry.key} is a ${entry.type}, not an array`)
+  }
+  const { type, length } = entry.array
+  const buffer = Buffer.from(entry.bytes.buffer, entry.bytes.byteOffset, entry.bytes.byteLength)
+  const values: GgufScalar[] = []
+  let at = entry.valueOffset
+  for (let i = 0; i < length; i++) {
+    if (type === 'string') {
+      const bytes = Number(buffer.readBigUInt64LE(at))
+      values.push(buffer.toString('utf8', at + 8, at + 8 + bytes))
+      at += 8 + bytes
+    } else {
+      values.push(readFixed(buffer, at, type))
+      at += valueBytes(type)
+    }
+  }
+  return values
+}
+
+function readFixed(buffer: Buffer, at: number, type: ValueTypeName): GgufScalar {
+  switch (type) {
+    case 'uint8':
+      return buffer.readUInt8(at)
+    case 'int8':
+      return buffer.readInt8(at)
+    case 'bool':
+      return buffer.readUInt8(at) !== 0
+    case 'uint16':
+      return buffer.readUInt16LE(at)
+    case 'int16':
+      return buffer.readInt16LE(at)
+    case 'uint32':
+      return buffer.readUInt32LE(at)
+    case 'int32':
+      return buffer.readInt32LE(at)
+    case 'float32':
+      return buffer.readFloatLE(at)
+    case 'float64':
+      return buffer.readDoubleLE(at)
+    case 'uint64':
+      return narrow(buffer.readBigUInt64LE(at))
+    case 'int64':
+      return narrow(buffer.readBigInt64LE(at))
+    default:
+      throw new SeamError(ErrorCode.USAGE, `${type} has no fixed size`)
+  }
+}
+
+function narrow(value: bigint): number | bigint {
+  const number = Number(value)
+  return Number.isSafeInteger(number) ? number : value
+}
+
+/** Value of a string key. Throws FILE when it is absent or of another type. */
+export function stringValue(file: GgufFile, key: string): string {
+  const value = file.metadata.get(key)?.value
+  if (typeof value !== 'string') throw wrongKey(file, key, 'a string')
+  return value
+}
+
+/** Value of a key that counts something. Throws FILE when it is absent or not a non-negative integer. */
+export function countValue(file: GgufFile, key: string): number {
+  const value = file.metadata.get(key)?.value
+  if (typeof value !== 'number' || !Number.isSafeInteger(value) || value < 0)
+    throw wrongKey(file, key, 'a count')
+  return value
+}
+
+function wrongKey(file: GgufFile, key: string, wanted: string): SeamError {
+  const entry = file.metadata.get(key)
+  const found = entry === undefined ? 'is missing' : `is ${entry.type} ${String(entry.value)}, not ${wanted}`
+  return new SeamError(ErrorCode.FILE, `${file.path}: ${key} ${found}`)
+}
