@@ -1,1 +1,8 @@
-export {}
+/**
+ * Runs a range of layers of a GGUF model on unmodified llama.cpp libraries, as a StageExecutor.
+ *
+ * @packageDocumentation
+ */
+export type { LlamaExecutorOptions, StageFacts } from './executor.ts'
+export { llamaExecutor } from './executor.ts'
+export { findLibraries } from './libraries.ts'

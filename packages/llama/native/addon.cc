@@ -1,0 +1,356 @@
+// The Node side of a stage: one thread and one FIFO queue per stage, so that the event loop never waits for the engine.
+// src/native.ts describes the interface; arguments are checked there.
+#include <napi.h>
+
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <thread>
+
+#include "stage.h"
+
+namespace {
+
+// Work for the compute thread. Made and finished on the JavaScript thread, which alone touches the promise and the
+// references.
+struct Job {
+  explicit Job(Napi::Env env) : deferred(Napi::Promise::Deferred::New(env)) {}
+
+  Napi::Promise::Deferred deferred;
+  // Runs on the compute thread; throws StageError.
+  std::function<void()> run;
+  // Makes the value of the promise afterwards.
+  std::function<Napi::Value(Napi::Env)> value;
+  // Memory of the caller that `run` uses.
+  std::vector<Napi::ObjectReference> memory;
+  // What ends this job early, and what abort() and close() look for.
+  std::atomic<bool> aborted{false};
+  bool abortable = false;
+  Step step;
+  StepResult result;
+  const char *error_code = nullptr;
+  std::string error;
+
+  void fail(const char *code, const std::string &message) {
+    error_code = code;
+    error = message;
+  }
+  void keep(Napi::Object object) { memory.push_back(Napi::Persistent(object)); }
+};
+
+class NativeStage : public Napi::ObjectWrap<NativeStage> {
+ public:
+  static Napi::Function Define(Napi::Env env) {
+    return DefineClass(env, "Stage",
+                       {InstanceMethod("load", &NativeStage::Load), InstanceMethod("open", &NativeStage::Open),
+                        InstanceMethod("step", &NativeStage::RunStep), InstanceMethod("canRollBack", &NativeStage::CanRollBack),
+                        InstanceMethod("rollBack", &NativeStage::RollBack),
+                        InstanceMethod("closeSequence", &NativeStage::CloseSequence),
+                        InstanceMethod("save", &NativeStage::Save), InstanceMethod("restore", &NativeStage::Restore),
+                        InstanceMethod("abort", &NativeStage::Abort), InstanceMethod("stop", &NativeStage::Stop)});
+  }
+
+  explicit NativeStage(const Napi::CallbackInfo &info) : Napi::ObjectWrap<NativeStage>(info) {
+    const auto options = info[0].As<Napi::Object>();
+    const auto text = [&](const char *key) { return options.Get(key).As<Napi::String>().Utf8Value(); };
+    const auto number = [&](const char *key) { return options.Get(key).As<Napi::Number>().Int32Value(); };
+    const auto flag = [&](const char *key) { return options.Get(key).As<Napi::Boolean>().Value(); };
+    libraries_ = text("libraries");
+    options_.path = text("path");
+    options_.identity = text("identity");
+    options_.first = flag("first");
+    options_.last = flag("last");
+    options_.context_length = number("contextLength");
+    options_.chunk_tokens = number("chunkTokens");
+    options_.max_sequences = number("maxSequences");
+    options_.threads = number("threads");
+    options_.flash_attention = flag("flashAttention");
+    options_.kv_type = text("kvType");
+    options_.repack = flag("repack");
+    done_ = Done::New(info.Env(), "seamline stage", 0, 1, this);
+    done_.Unref(info.Env());
+    thread_ = std::thread([this] { Work(); });
+  }
+
+  // Reached with work pending only when the environment goes down.
+  ~NativeStage() override {
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      stopping_ = true;
+      for (Job *job : queue_) job->aborted = true;
+      if (current_ != nullptr) current_->aborted = true;
+    }
+    wake_.notify_one();
+    if (thread_.joinable()) thread_.join();
+  }
+
+ private:
+  static void OnDone(Napi::Env env, Napi::Function, NativeStage *self, Job *job) {
+    if (env == nullptr) return Discard(job);
+    self->Finish(env, job);
+  }
+  using Done = Napi::TypedThreadSafeFunction<NativeStage, Job, OnDone>;
+
+  // The environment is gone or going: references can no longer be deleted.
+  static void Discard(Job *job) {
+    for (Napi::ObjectReference &reference : job->memory) reference.SuppressDestruct();
+    delete job;
+  }
+
+  void Work() {
+    for (;;) {
+      Job *job = nullptr;
+      {
+        std::unique_lock<std::mutex> lock(mutex_);
+        wake_.wait(lock, [this] { return stopping_ || !queue_.empty(); });
+        if (queue_.empty()) break;
+        job = queue_.front();
+        queue_.pop_front();
+        current_ = job;
+      }
+      try {
+        if (job->error_code == nullptr) {
+          if (job->aborted) throw StageError("ABORTED", "the step was aborted");
+          job->run();
+        }
+      } catch (const StageError &error) {
+        job->fail(error.code, error.what());
+      } catch (const std::exception &error) {
+        job->fail("EXECUTOR", error.what());
+      }
+      {
+        const std::lock_guard<std::mutex> lock(mutex_);
+        current_ = nullptr;
+      }
+      if (done_closed_ || done_.BlockingCall(job) != napi_ok) {
+        done_closed_ = true;
+        Discard(job);
+      }
+    }
+    stage_.reset();
+    if (!done_closed_) done_.Release();
+  }
+
+  void Finish(Napi::Env env, Job *job) {
+    const std::unique_ptr<Job> owned(job);
+    if (--pending_ == 0) {
+      done_.Unref(env);
+      Unref();
+    }
+    if (job->error_code == nullptr) {
+      job->deferred.Resolve(job->value ? job->value(env) : env.Undefined());
+      return;
+    }
+    const Napi::Error error = Napi::Error::New(env, job->error);
+    error.Set("code", Napi::String::New(env, job->error_code));
+    job->deferred.Reject(error.Value());
+  }
+
+  Napi::Value Enqueue(Napi::Env env, std::unique_ptr<Job> job) {
+    const Napi::Promise promise = job->deferred.Promise();
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      if (stopping_) throw Napi::Error::New(env, "the stage was stopped");
+      queue_.push_back(job.release());
+    }
+    if (pending_++ == 0) {
+      done_.Ref(env);
+      Ref();
+    }
+    wake_.notify_one();
+    return promise;
+  }
+
+  Napi::Value Load(const Napi::CallbackInfo &info) {
+    auto job = std::make_unique<Job>(info.Env());
+    job->abortable = true;
+    job->run = [this, job = job.get()] {
+      const LlamaApi &api = load_llama(libraries_);
+      stage_ = std::make_unique<Stage>(api, options_, job->aborted);
+      loaded_ = &api;
+    };
+    job->value = [this](Napi::Env env) -> Napi::Value {
+      auto facts = Napi::Object::New(env);
+      facts.Set("embedding", stage_->embedding());
+      facts.Set("layers", stage_->layers());
+      facts.Set("vocabulary", stage_->vocabulary());
+      facts.Set("backend", loaded_->backend);
+      return facts;
+    };
+    return Enqueue(info.Env(), std::move(job));
+  }
+
+  // (sequence, settings, promptTail: Int32Array)
+  Napi::Value Open(const Napi::CallbackInfo &info) {
+    const int sequence = info[0].As<Napi::Number>().Int32Value();
+    const auto from = info[1].As<Napi::Object>();
+    const auto number = [&](const char *key) { return from.Get(key).As<Napi::Number>(); };
+    SamplerSettings settings;
+    settings.temperature = number("temperature").FloatValue();
+    settings.top_k = number("topK").Int32Value();
+    settings.top_p = number("topP").FloatValue();
+    settings.min_p = number("minP").FloatValue();
+    settings.penalty_last_n = number("penaltyLastN").Int32Value();
+    settings.repeat_penalty = number("repeatPenalty").FloatValue();
+    settings.frequency_penalty = number("frequencyPenalty").FloatValue();
+    settings.presence_penalty = number("presencePenalty").FloatValue();
+    settings.seed = number("seed").Uint32Value();
+    const auto tail = info[2].As<Napi::Int32Array>();
+    std::vector<int32_t> prompt_tail(tail.Data(), tail.Data() + tail.ElementLength());
+    auto job = std::make_unique<Job>(info.Env());
+    job->run = [this, sequence, settings, prompt_tail] { stage_->open(sequence, settings, prompt_tail); };
+    return Enqueue(info.Env(), std::move(job));
+  }
+
+  // (rows: Int32Array of sequence, position, sample; tokenCount; input; output or null; logits or null)
+  Napi::Value RunStep(const Napi::CallbackInfo &info) {
+    auto job = std::make_unique<Job>(info.Env());
+    Step &step = job->step;
+    const auto rows = info[0].As<Napi::Int32Array>();
+    for (size_t i = 0; i + 2 < rows.ElementLength(); i += 3) {
+      step.rows.push_back({rows[i], rows[i + 1], rows[i + 2] != 0});
+    }
+    step.token_count = info[1].As<Napi::Number>().Int32Value();
+    if (options_.first) {
+      step.tokens = info[2].As<Napi::Int32Array>().Data();
+    } else {
+      step.hidden = info[2].As<Napi::Float32Array>().Data();
+    }
+    job->keep(info[2].As<Napi::Object>());
+    if (!info[3].IsNull()) {
+      step.output = info[3].As<Napi::Float32Array>().Data();
+      job->keep(info[3].As<Napi::Object>());
+    }
+    if (!info[4].IsNull()) {
+      step.logits = info[4].As<Napi::Float32Array>().Data();
+      job->keep(info[4].As<Napi::Object>());
+    }
+    step.aborted = &job->aborted;
+    job->abortable = true;
+    job->run = [this, job = job.get()] { job->result = stage_->step(job->step); };
+    job->value = [job = job.get()](Napi::Env env) -> Napi::Value {
+      const StepResult &from = job->result;
+      auto tokens = Napi::Array::New(env, from.tokens.size());
+      for (size_t i = 0; i < from.tokens.size(); i++) tokens.Set(static_cast<uint32_t>(i), from.tokens[i]);
+      auto result = Napi::Object::New(env);
+      result.Set("tokens", tokens);
+      result.Set("computeStartNs", from.compute_start_ns);
+      result.Set("computeEndNs", from.compute_end_ns);
+      result.Set("sampleEndNs", from.sample_end_ns);
+      return result;
+    };
+    return Enqueue(info.Env(), std::move(job));
+  }
+
+  // (sequence, length). For a sequence that has nothing queued but rollbacks.
+  Napi::Value CanRollBack(const Napi::CallbackInfo &info) {
+    const int sequence = info[0].As<Napi::Number>().Int32Value();
+    const int length = info[1].As<Napi::Number>().Int32Value();
+    return Napi::Boolean::New(info.Env(), stage_ != nullptr && stage_->can_roll_back(sequence, length));
+  }
+
+  // (sequence, length)
+  Napi::Value RollBack(const Napi::CallbackInfo &info) {
+    const int sequence = info[0].As<Napi::Number>().Int32Value();
+    const int length = info[1].As<Napi::Number>().Int32Value();
+    auto job = std::make_unique<Job>(info.Env());
+    job->run = [this, sequence, length] { stage_->roll_back(sequence, length); };
+    return Enqueue(info.Env(), std::move(job));
+  }
+
+  // (sequence). Ends its steps first.
+  Napi::Value CloseSequence(const Napi::CallbackInfo &info) {
+    const int sequence = info[0].As<Napi::Number>().Int32Value();
+    AbortIf([sequence](const Job &job) {
+      for (const StepRow &row : job.step.rows) {
+        if (row.sequence == sequence) return true;
+      }
+      return false;
+    });
+    auto job = std::make_unique<Job>(info.Env());
+    job->run = [this, sequence] { stage_->close(sequence); };
+    return Enqueue(info.Env(), std::move(job));
+  }
+
+  // (sequence), resolves with an ArrayBuffer
+  Napi::Value Save(const Napi::CallbackInfo &info) {
+    const int sequence = info[0].As<Napi::Number>().Int32Value();
+    auto job = std::make_unique<Job>(info.Env());
+    auto state = std::make_shared<std::vector<uint8_t>>();
+    job->run = [this, sequence, state] { *state = stage_->save(sequence); };
+    job->value = [state](Napi::Env env) -> Napi::Value {
+      auto *owner = new std::shared_ptr<std::vector<uint8_t>>(state);
+      return Napi::ArrayBuffer::New(env, state->data(), state->size(), [owner](Napi::Env, void *) { delete owner; });
+    };
+    return Enqueue(info.Env(), std::move(job));
+  }
+
+  // (sequence, state: Uint8Array), resolves with the length
+  Napi::Value Restore(const Napi::CallbackInfo &info) {
+    const int sequence = info[0].As<Napi::Number>().Int32Value();
+    const auto state = info[1].As<Napi::Uint8Array>();
+    auto job = std::make_unique<Job>(info.Env());
+    job->keep(state);
+    auto length = std::make_shared<int>(0);
+    job->run = [this, sequence, length, data = state.Data(), size = state.ByteLength()] {
+      *length = stage_->restore(sequence, data, size);
+    };
+    job->value = [length](Napi::Env env) -> Napi::Value { return Napi::Number::New(env, *length); };
+    return Enqueue(info.Env(), std::move(job));
+  }
+
+  Napi::Value Abort(const Napi::CallbackInfo &info) {
+    AbortIf([](const Job &job) { return job.abortable; });
+    return info.Env().Undefined();
+  }
+
+  // Fails what is queued, waits for what runs, frees the model.
+  Napi::Value Stop(const Napi::CallbackInfo &info) {
+    auto job = std::make_unique<Job>(info.Env());
+    job->run = [this] { stage_.reset(); };
+    {
+      const std::lock_guard<std::mutex> guard(mutex_);
+      for (Job *queued : queue_) queued->fail("CLOSED", "the stage is closed");
+    }
+    const Napi::Value promise = Enqueue(info.Env(), std::move(job));
+    const std::lock_guard<std::mutex> guard(mutex_);
+    stopping_ = true;
+    wake_.notify_one();
+    return promise;
+  }
+
+  template <typename Predicate>
+  void AbortIf(Predicate predicate) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    for (Job *job : queue_) {
+      if (predicate(*job)) job->aborted = true;
+    }
+    if (current_ != nullptr && predicate(*current_)) current_->aborted = true;
+  }
+
+  std::string libraries_;
+  StageOptions options_;
+  const LlamaApi *loaded_ = nullptr;
+  std::unique_ptr<Stage> stage_;
+
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  std::deque<Job *> queue_;
+  Job *current_ = nullptr;
+  bool stopping_ = false;
+
+  Done done_;
+  bool done_closed_ = false;
+  size_t pending_ = 0;
+  std::thread thread_;
+};
+
+Napi::Object Init(Napi::Env env, Napi::Object exports) {
+  exports.Set("Stage", NativeStage::Define(env));
+  exports.Set("release", SEAMLINE_LLAMA_RELEASE);
+  return exports;
+}
+
+}  // namespace
+
+NODE_API_MODULE(NODE_GYP_MODULE_NAME, Init)

@@ -1,0 +1,163 @@
+// One range of layers on llama.cpp: decode with capture of the last layer's output, sampling, rollback, state. No threads
+// and no Node in here: every call except can_roll_back() belongs to the one thread that made the Stage.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "llama_api.h"
+
+struct StageOptions {
+  std::string path;
+  // Names the stage in saved states: model, layers, KV type, engine.
+  std::string identity;
+  // A first stage takes token ids, the others hidden rows.
+  bool first = true;
+  // A last stage has the head and samples, the others hand out hidden rows.
+  bool last = true;
+  // Positions of one sequence.
+  int context_length = 0;
+  // Tokens of one step: llama.cpp's n_batch and n_ubatch.
+  int chunk_tokens = 0;
+  int max_sequences = 1;
+  int threads = 1;
+  bool flash_attention = true;
+  std::string kv_type = "f16";
+  // Repack quantised weights for the CPU's kernels at load.
+  bool repack = true;
+};
+
+struct SamplerSettings {
+  float temperature = 0;
+  int top_k = 0;
+  float top_p = 1;
+  float min_p = 0;
+  int penalty_last_n = 0;
+  float repeat_penalty = 1;
+  float frequency_penalty = 0;
+  float presence_penalty = 0;
+  uint32_t seed = 0;
+};
+
+struct StepRow {
+  int sequence = 0;
+  int position = 0;
+  bool sample = false;
+};
+
+// All rows have `token_count` tokens. Pointers are borrowed for the call.
+struct Step {
+  std::vector<StepRow> rows;
+  int token_count = 0;
+  const int32_t *tokens = nullptr;  // on a first stage
+  const float *hidden = nullptr;    // on the others
+  float *output = nullptr;          // hidden rows, except on a last stage
+  float *logits = nullptr;          // a vocabulary for each sampling row, or null
+  const std::atomic<bool> *aborted = nullptr;
+};
+
+struct StepResult {
+  std::vector<int32_t> tokens;
+  double compute_start_ns = 0;
+  double compute_end_ns = 0;
+  double sample_end_ns = 0;
+};
+
+// Seed for the token at `position`: the finaliser of SplitMix64 over seed * 2^32 + position, its upper half. A draw thus
+// depends on nothing but these two. llama.cpp takes 0xFFFFFFFF for "random", so that value becomes 0.
+uint32_t position_seed(uint32_t seed, int position);
+
+// Nanoseconds on CLOCK_MONOTONIC.
+double now_ns();
+
+class Stage {
+ public:
+  // Loads the file. Throws FILE, UNSUPPORTED, LIMIT, EXECUTOR, or ABORTED once `aborted` is set.
+  Stage(const LlamaApi &api, const StageOptions &options, const std::atomic<bool> &aborted);
+
+  int embedding() const { return embedding_; }
+  int layers() const { return layers_; }
+  int vocabulary() const { return vocabulary_; }
+
+  // Takes an unused sequence number below max_sequences. `prompt_tail`: see SessionOptions.
+  void open(int sequence, const SamplerSettings &sampler, std::vector<int32_t> prompt_tail);
+  void close(int sequence);
+
+  // Throws PROTOCOL, LIMIT, EXECUTOR or ABORTED; the KV lengths of all rows are then as they were.
+  StepResult step(const Step &step);
+
+  // Whether the cache can be cut back to `length`. Any thread, while the sequence has no step in flight.
+  bool can_roll_back(int sequence, int length) const;
+  // Verified against the cache. A failure is thrown here and by every later call for the sequence.
+  void roll_back(int sequence, int length);
+
+  // KV cells, length and sampling history of a sequence.
+  std::vector<uint8_t> save(int sequence) const;
+  // Replaces them and returns the length. On failure the sequence is empty.
+  int restore(int sequence, const uint8_t *data, size_t size);
+
+ private:
+  struct Sampled {
+    int position;
+    int32_t token;
+  };
+  struct Sequence {
+    bool open = false;
+    int length = 0;
+    // Lowest position in the cache: above 0 once a sliding window has moved on.
+    std::atomic<int> oldest{0};
+    SamplerSettings sampler;
+    std::vector<int32_t> prompt_tail;
+    std::vector<Sampled> sampled;
+    // Why the sequence cannot go on, when it cannot.
+    std::string broken;
+  };
+  struct ModelDeleter {
+    const LlamaApi *api;
+    void operator()(llama_model *model) const { api->llama_model_free(model); }
+  };
+  struct ContextDeleter {
+    const LlamaApi *api;
+    void operator()(llama_context *context) const { api->llama_free(context); }
+  };
+
+  bool on_node(ggml_tensor *tensor, bool ask);
+  Sequence &usable(int sequence);
+  void check_rows(const Step &step);
+  void fill_batch(const Step &step);
+  void decode(const Step &step, StepResult &result);
+  void sample(const Step &step, StepResult &result);
+  int32_t choose(const Sequence &sequence, int position, const float *logits);
+  void truncate(int sequence, int length);
+  [[noreturn]] void break_sequence(Sequence &sequence, const std::string &reason);
+
+  const LlamaApi &api_;
+  const StageOptions options_;
+  std::unique_ptr<llama_model, ModelDeleter> model_;
+  std::unique_ptr<llama_context, ContextDeleter> context_;
+  llama_memory_t memory_ = nullptr;
+  int embedding_ = 0;
+  int layers_ = 0;
+  int vocabulary_ = 0;
+  int window_ = 0;
+  bool recurrent_ = false;
+  std::string capture_name_;
+  std::unique_ptr<Sequence[]> sequences_;
+
+  // The step being decoded.
+  const std::atomic<bool> *aborted_ = nullptr;
+  float *capture_ = nullptr;
+  int captured_ = 0;
+  int capture_rows_ = 0;
+  std::string capture_error_;
+
+  std::vector<llama_pos> positions_;
+  std::vector<int32_t> sequence_counts_;
+  std::vector<llama_seq_id> sequence_ids_;
+  std::vector<llama_seq_id *> sequence_pointers_;
+  std::vector<int8_t> outputs_;
+  std::vector<llama_token_data> candidates_;
+};
