@@ -1,1 +1,10 @@
-export {}
+/**
+ * Runs stages as a pipeline: the link, the handshake, the worker and the coordinator. Knows contracts only; executor,
+ * codecs, framings and transport are arguments.
+ *
+ * @packageDocumentation
+ */
+export { checkFacts, factsOf, NO_OPINION, sharedFacts } from './facts.ts'
+export type { Generation, GenerationRequest, TokenEvent } from './generation.ts'
+export { connectPipeline, type Pipeline, type PipelineOptions, type StageTrace } from './pipeline.ts'
+export { createWorker, DEFAULT_LIVENESS_MS, type Worker, type WorkerOptions } from './worker.ts'

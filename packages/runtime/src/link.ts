@@ -1,0 +1,341 @@
+import { crc32 } from 'node:zlib'
+import {
+  type Clock,
+  type Connection,
+  type ConnectionHandler,
+  type FrameDecoder,
+  type FrameHandler,
+  type Framing,
+  type Message,
+  SeamError,
+  SpanName,
+  type SpanSink,
+  type Transport,
+} from '@seamline/core'
+import { deferred } from './deferred.ts'
+import { decodePreamble, encodePreamble, MAX_PREAMBLE_BYTES, noCommonProtocol, Verdict } from './preamble.ts'
+
+export interface LinkSettings {
+  /** In order of preference. */
+  readonly framings: readonly Framing[]
+  readonly clock: Clock
+  readonly sink: SpanSink | null
+  /** The peer is declared dead when nothing arrives for this long; beats go out five times as often. */
+  readonly livenessMs: number
+  readonly maxPayloadBytes: number
+  /** CRC-32 over payloads; off where the transport authenticates its bytes. */
+  readonly checksum: boolean
+  /** What this end's beats say about its compute. */
+  readonly pulse: () => Pulse
+}
+
+export interface Pulse {
+  readonly completedSteps: number
+  readonly busyNs: number
+}
+
+/** The owner's side of a link. A throw ends the link and, as an error message, reaches the peer. */
+export interface LinkHandler {
+  /** See {@link FrameHandler.target}. */
+  target(message: Message, payloadBytes: number): Uint8Array
+  message(message: Message, payload: Uint8Array): void
+  /** Exactly once and last; `undefined` after an end in good order. */
+  closed(reason: SeamError | undefined): void
+}
+
+/** A tensor or token before the link has counted, stamped and sealed it. */
+export type Unsealed<M extends Message> = Omit<M, 'step' | 'sentNs' | 'checksum'>
+export type UnsealedTensor = Unsealed<Extract<Message, { kind: 'tensor' }>>
+export type UnsealedCounted = UnsealedTensor | Unsealed<Extract<Message, { kind: 'token' }>>
+
+/**
+ * One connection that speaks frames: preamble, counting of tensors and tokens, payload checksums, heartbeats
+ * and liveness. It knows no meaning beyond that.
+ */
+export interface Link {
+  readonly remote: string
+  /** Tensors and tokens sent so far. */
+  readonly sentSteps: number
+  /** Bytes waiting in the transport. */
+  readonly queuedBytes: number
+  /** Sends a message without a payload, or with one that is copied. */
+  send(message: Message, payload?: Uint8Array): void
+  /**
+   * Sends a counted message whose payload already stands at `payloadStart` in `room`, without copying it.
+   * `released` is called once the memory is free again, also when the link fails.
+   */
+  sendInPlace(
+    message: UnsealedTensor,
+    room: Uint8Array,
+    payloadStart: number,
+    payloadBytes: number,
+    tag: number,
+    released: () => void,
+  ): void
+  /** Sends a counted message; its payload, if any, is copied. */
+  sendCounted(message: UnsealedCounted, payload?: Uint8Array): void
+  /** Flushes and ends; resolves when the connection is gone. */
+  close(): Promise<void>
+  /** Tells the peer why when it can still be told, then ends now. */
+  fail(reason: SeamError, name: string): void
+}
+
+const BEATS_PER_DEADLINE = 5
+/** How long a failing link waits for its last error message to leave. */
+const FAREWELL_MS = 500
+
+/** Dials, settles on a protocol and returns the link. Rejects with the error that {@link LinkHandler.closed} gets. */
+export async function dialLink(
+  transport: Transport,
+  address: string,
+  settings: LinkSettings,
+  handlerFor: (link: Link) => LinkHandler,
+  signal?: AbortSignal,
+): Promise<Link> {
+  const { livenessMs } = settings
+  let core: LinkCore | undefined
+  await transport.dial(address, (connection) => (core = linkCore(connection, settings, 'dial', handlerFor)), {
+    timeoutMs: livenessMs,
+    ...(signal === undefined ? {} : { signal }),
+  })
+  if (core === undefined) throw new SeamError('RESET', `${address} gave no connection`)
+  await core.ready
+  return core.link
+}
+
+/** Takes a connection that somebody dialled; the handler hears of it once a protocol has been agreed on. */
+export function acceptLink(
+  connection: Connection,
+  settings: LinkSettings,
+  handlerFor: (link: Link) => LinkHandler,
+): ConnectionHandler {
+  const core = linkCore(connection, settings, 'accept', handlerFor)
+  core.ready.catch(() => {}) // the reason reaches the peer, and there is no owner yet
+  return core
+}
+
+interface LinkCore extends ConnectionHandler {
+  readonly link: Link
+  /** Settles once the preambles have been exchanged. */
+  readonly ready: Promise<void>
+}
+
+function linkCore(
+  connection: Connection,
+  settings: LinkSettings,
+  side: 'dial' | 'accept',
+  handlerFor: (link: Link) => LinkHandler,
+): LinkCore {
+  const { framings, clock, sink, livenessMs, checksum } = settings
+  const offers = framings.flatMap((framing) => framing.protocolIds)
+  const preamble = new Uint8Array(MAX_PREAMBLE_BYTES)
+  let preambleBytes = 0
+  let framing: Framing | undefined
+  let decoder: FrameDecoder | undefined
+  let handler: LinkHandler | undefined
+  let sentSteps = 0
+  let receivedSteps = 0
+  let lastHeardNs = clock.nowNs()
+  let ended: { readonly reason: SeamError | undefined } | undefined
+  const ready = deferred<void>()
+
+  const link: Link = {
+    remote: connection.remote,
+    get sentSteps() {
+      return sentSteps
+    },
+    get queuedBytes() {
+      return connection.queuedBytes
+    },
+    send(message, payload) {
+      if (ended !== undefined || framing === undefined) return
+      connection.send(framing.encode(message, payload))
+    },
+    sendInPlace(unsealed, room, payloadStart, payloadBytes, tag, released) {
+      if (ended !== undefined || framing === undefined) {
+        released()
+        return
+      }
+      const checksumNs = sink === null ? 0 : clock.nowNs()
+      const seal = checksum ? crc32(room.subarray(payloadStart, payloadStart + payloadBytes)) : -1
+      const sentNs = clock.nowNs()
+      const message = { ...unsealed, step: sentSteps++, sentNs, checksum: seal }
+      const start = framing.encodeInto(message, room, payloadStart, payloadBytes)
+      const frame = room.subarray(start, payloadStart + payloadBytes)
+      if (sink === null) {
+        connection.send(frame, released)
+        return
+      }
+      const framedNs = clock.nowNs()
+      sink.span(SpanName.checksum, checksumNs, sentNs, tag, payloadBytes)
+      sink.span(SpanName.frameEncode, sentNs, framedNs, tag, frame.length)
+      connection.send(frame, () => {
+        sink.span(SpanName.sendQueue, framedNs, clock.nowNs(), tag, frame.length)
+        released()
+      })
+    },
+    sendCounted(unsealed, payload) {
+      const seal = checksum && payload !== undefined ? crc32(payload) : -1
+      link.send({ ...unsealed, step: sentSteps++, sentNs: clock.nowNs(), checksum: seal }, payload)
+    },
+    close() {
+      clearInterval(beat)
+      return connection.close({ timeoutMs: livenessMs })
+    },
+    fail(reason, name) {
+      if (ended !== undefined) return
+      const { code, message, worker } = reason
+      link.send({ kind: 'error', code, message, worker: worker ?? name, request: 0, sequence: -1 })
+      end(reason)
+      // The error message gets its chance to leave before the connection is torn down.
+      connection.close({ timeoutMs: Math.min(livenessMs, FAREWELL_MS) }).catch(() => {})
+    },
+  }
+
+  const frames: FrameHandler = {
+    target: (message, payloadBytes) => handler!.target(message, payloadBytes),
+    message(message, payload) {
+      verify(message, payload)
+      if (message.kind === 'heartbeat') checkCount(message.sentSteps)
+      else if (message.kind === 'probe' && !message.reply) {
+        link.send({ ...message, reply: true, t2Ns: lastHeardNs, t3Ns: clock.nowNs() })
+        return
+      } else if (message.kind === 'error' && message.request === 0 && message.sequence === -1) {
+        end(new SeamError(message.code, message.message, { worker: message.worker }))
+        connection.close({ timeoutMs: livenessMs }).catch(() => {})
+        return
+      }
+      if (ended === undefined) handler!.message(message, payload)
+    },
+  }
+
+  const beatMs = Math.max(1, Math.floor(livenessMs / BEATS_PER_DEADLINE))
+  const beat = setInterval(() => {
+    const { completedSteps, busyNs } = settings.pulse()
+    link.send({ kind: 'heartbeat', sentNs: clock.nowNs(), sentSteps, completedSteps, busyNs })
+    if (silenceMs() < livenessMs) return
+    // Timers run before sockets are read: an observer that was blocked itself must look once more.
+    setImmediate(() => {
+      if (ended === undefined && silenceMs() >= livenessMs) {
+        const stage = framing === undefined ? ' before a protocol was agreed on' : ''
+        abandon(
+          new SeamError(
+            'TIMEOUT',
+            `nothing from ${link.remote} for ${Math.round(silenceMs())} ms${stage}, deadline ${livenessMs} ms`,
+          ),
+        )
+      }
+    })
+  }, beatMs)
+
+  if (side === 'dial') connection.send(encodePreamble({ verdict: Verdict.offer, protocolIds: offers }))
+
+  return {
+    link,
+    ready: ready.promise,
+    nextBuffer: () => (decoder === undefined ? preamble.subarray(preambleBytes) : decoder.nextBuffer()),
+    onData(bytes) {
+      lastHeardNs = clock.nowNs()
+      if (ended !== undefined) return
+      try {
+        if (decoder === undefined) settle(bytes)
+        else decoder.received(bytes)
+      } catch (error) {
+        const reason = SeamError.from(error, 'PROTOCOL')
+        link.fail(reason, '')
+        ready.reject(reason)
+      }
+    },
+    onDrain() {},
+    onClose(reason) {
+      end(reason)
+    },
+  }
+
+  function settle(bytes: number): void {
+    preambleBytes += bytes
+    const found = decodePreamble(preamble.subarray(0, preambleBytes))
+    if (found === undefined) return
+    const { verdict, protocolIds } = found.preamble
+    const shared =
+      side === 'dial' && verdict !== Verdict.chosen
+        ? undefined
+        : offers.find((id) => protocolIds.includes(id))
+    if (side === 'accept') {
+      connection.send(
+        encodePreamble(
+          shared === undefined
+            ? { verdict: Verdict.refused, protocolIds: offers }
+            : { verdict: Verdict.chosen, protocolIds: [shared] },
+        ),
+      )
+    }
+    if (shared === undefined) throw noCommonProtocol(offers, protocolIds, link.remote)
+    framing = framings.find((candidate) => candidate.protocolIds.includes(shared))!
+    decoder = framing.createDecoder(frames, { maxPayloadBytes: settings.maxPayloadBytes })
+    handler = handlerFor(link)
+    ready.resolve()
+    feed(preamble.subarray(found.length, preambleBytes))
+  }
+
+  /** Hands bytes that arrived behind the preamble to the decoder. */
+  function feed(rest: Uint8Array): void {
+    for (let at = 0; at < rest.length && decoder !== undefined; ) {
+      const buffer = decoder.nextBuffer()
+      const bytes = Math.min(buffer.length, rest.length - at)
+      buffer.set(rest.subarray(at, at + bytes))
+      at += bytes
+      decoder.received(bytes)
+    }
+  }
+
+  function verify(message: Message, payload: Uint8Array): void {
+    if (message.kind === 'tensor' || message.kind === 'token') {
+      if (message.step !== receivedSteps) {
+        throw new SeamError(
+          'PROTOCOL',
+          `${message.kind} ${message.step} from ${link.remote} where ${receivedSteps} was due: a frame was lost, repeated or reordered`,
+        )
+      }
+      receivedSteps++
+    }
+    if ('checksum' in message && message.checksum !== -1) {
+      const found = crc32(payload)
+      if (found !== message.checksum) {
+        throw new SeamError(
+          'PROTOCOL',
+          `${message.kind} from ${link.remote}: payload of ${payload.length} B has CRC-32 ${found}, its header says ${message.checksum}`,
+        )
+      }
+    }
+  }
+
+  function checkCount(sent: number): void {
+    if (sent === receivedSteps) return
+    throw new SeamError(
+      'PROTOCOL',
+      `${link.remote} sent ${sent} tensors and tokens, ${receivedSteps} arrived: a frame was lost or repeated`,
+    )
+  }
+
+  function silenceMs(): number {
+    return (clock.nowNs() - lastHeardNs) / 1e6
+  }
+
+  /** Ends without a farewell: the peer does not answer. */
+  function abandon(reason: SeamError): void {
+    end(reason)
+    connection.abort(reason)
+  }
+
+  function end(reason: SeamError | undefined): void {
+    if (ended !== undefined) return
+    ended = { reason }
+    clearInterval(beat)
+    ready.reject(
+      reason ??
+        new SeamError('CLOSED', `${link.remote} closed the connection before a protocol was agreed on`),
+    )
+    handler?.closed(reason)
+  }
+}

@@ -1,0 +1,625 @@
+import { randomBytes } from 'node:crypto'
+import {
+  asBytes,
+  asFloat32,
+  type Clock,
+  type CodecFactory,
+  type Framing,
+  type HeartbeatMessage,
+  type HelloMessage,
+  type LinkFacts,
+  type Message,
+  monotonicClock,
+  SeamError,
+  type SpanSink,
+  type TokenMessage,
+  type Transport,
+} from '@seamline/core'
+import { type Deferred, deferred, within } from './deferred.ts'
+import { checkFacts, NO_OPINION, sharedFacts } from './facts.ts'
+import { type Generation, type GenerationRequest, tokenQueue } from './generation.ts'
+import { dialWithHello } from './handshake.ts'
+import type { Link, LinkHandler, LinkSettings } from './link.ts'
+import { DEFAULT_LIVENESS_MS } from './worker.ts'
+
+export interface PipelineOptions {
+  /** In any order: layer ranges tell who is who. */
+  readonly workers: readonly { readonly name: string; readonly address: string }[]
+  readonly transport: Transport
+  readonly framings: readonly Framing[]
+  /** Codecs by id; the one named by {@link PipelineOptions.codec} is used on every edge. */
+  readonly codecs: ReadonlyMap<string, CodecFactory>
+  /** @default 'f32' */
+  readonly codec?: string
+  /** What every worker must state, such as the hashes of the model and its split. */
+  readonly expected?: Partial<LinkFacts>
+  /** Names this side in errors. @default 'coordinator' */
+  readonly name?: string
+  /** A worker that is silent for this long is dead. @default 5000 */
+  readonly livenessMs?: number
+  /** A compute step, or a request that waits, may take this long without any stage finishing a step. @default 60000 */
+  readonly progressMs?: number
+  /** CRC-32 over payloads; off where the transport authenticates. @default true */
+  readonly checksum?: boolean
+  readonly clock?: Clock
+  readonly sink?: SpanSink | null
+  readonly signal?: AbortSignal
+}
+
+export interface StageTrace {
+  readonly worker: string
+  readonly layerFirst: number
+  readonly layerEnd: number
+  /** Resident memory of the worker's process. */
+  readonly rssBytes: number
+  /** Records of {@link SPAN_RECORD_LENGTH} numbers. */
+  readonly spans: Float64Array
+  readonly dropped: number
+}
+
+/** A chain of workers that is ready to generate. */
+export interface Pipeline {
+  /** What all stages share; the layer range is the whole model. */
+  readonly facts: LinkFacts
+  /** In the order of their layers. */
+  readonly stages: readonly { readonly name: string; readonly address: string; readonly facts: LinkFacts }[]
+  /** True when tokens return to stage 0 through this process, because the last stage could not be dialled from there. */
+  readonly returnsThroughCoordinator: boolean
+  /** Starts a sequence. Throws `LIMIT` or `USAGE` at once; everything later comes out of the iteration. */
+  generate(request: GenerationRequest): Generation
+  startTrace(): Promise<void>
+  /** Takes the spans out of every worker, in the order of the stages. */
+  fetchTraces(): Promise<readonly StageTrace[]>
+  /** Ends everything with `reason`: for a fault that only the caller can see, such as the end of a process. */
+  fail(reason: SeamError): void
+  /** Settles when the pipeline is over, with the reason when it failed. */
+  readonly closed: Promise<SeamError | undefined>
+  /** Cancels what runs and leaves the workers. Idempotent. */
+  close(): Promise<void>
+}
+
+interface Stage {
+  readonly name: string
+  readonly address: string
+  readonly link: Link
+  readonly hello: HelloMessage
+  pulse: HeartbeatMessage | undefined
+}
+
+/** A generation as the pipeline's links see it. */
+interface Active {
+  readonly request: GenerationRequest
+  /** True while a token is due that neither the reader nor credit holds back. */
+  readonly waiting: boolean
+  onToken(message: TokenMessage, logits: Float32Array | undefined): void
+  fail(reason: SeamError): void
+}
+
+/** Tokens that stage 0 may run ahead of the reader. */
+const TOKEN_WINDOW = 32
+/** How long a report about a link waits for the cause to show itself: a process that ended, or its own connection. */
+const BLAME_MS = 250
+const DEFAULT_PROGRESS_MS = 60_000
+const PULSES_PER_DEADLINE = 10
+
+/**
+ * Dials every worker, checks that together they are one model in one setting, and has them dial each other. Rejects
+ * with the first refusal, naming the worker and both values, and leaves no connection behind.
+ */
+export async function connectPipeline(options: PipelineOptions): Promise<Pipeline> {
+  const { transport, framings, codecs, signal } = options
+  const name = options.name ?? 'coordinator'
+  const codec = options.codec ?? 'f32'
+  const livenessMs = options.livenessMs ?? DEFAULT_LIVENESS_MS
+  const progressMs = options.progressMs ?? DEFAULT_PROGRESS_MS
+  const clock = options.clock ?? monotonicClock
+  const run = randomBytes(8).toString('hex')
+  const runTag = Number.parseInt(run.slice(-8), 16)
+  if (options.workers.length === 0) throw new SeamError('USAGE', 'a pipeline needs at least one worker')
+  if (!codecs.has(codec)) {
+    throw new SeamError(
+      'UNSUPPORTED',
+      `codec ${codec} is not known here, choose from ${[...codecs.keys()].join(', ')}`,
+    )
+  }
+
+  const requests = new Map<
+    number,
+    { readonly stage: string; readonly answer: Deferred<Message>; payload: Uint8Array }
+  >()
+  const active = new Map<number, Active>()
+  const stages: Stage[] = []
+  const closed = deferred<SeamError | undefined>()
+  let lastRequest = 0
+  let lastSequence = -1
+  let failure: SeamError | undefined
+  let suspicion: NodeJS.Timeout | undefined
+  let closing: Promise<void> | undefined
+  let returnsThroughCoordinator = false
+  let completedSteps = 0
+  let progressedNs = clock.nowNs()
+
+  // ---- links
+
+  const settings: LinkSettings = {
+    ...{ framings, clock, livenessMs },
+    sink: options.sink ?? null,
+    checksum: options.checksum ?? true,
+    maxPayloadBytes: MAX_REPLY_BYTES,
+    pulse: () => ({ completedSteps: 0, busyNs: 0 }),
+  }
+  const hello: HelloMessage = {
+    ...{ kind: 'hello', role: 'coordinator', name, run, livenessMs },
+    facts: { ...NO_OPINION, ...options.expected },
+    codecs: [codec],
+    framings: framings.map((framing) => framing.id),
+    maxPayloadBytes: settings.maxPayloadBytes,
+  }
+
+  async function dial({ name: workerName, address }: { name: string; address: string }): Promise<void> {
+    try {
+      await dialWithHello(
+        transport,
+        address,
+        settings,
+        hello,
+        (link, theirs) => {
+          if (!theirs.codecs.includes(codec)) {
+            throw new SeamError(
+              'MISMATCH',
+              `${name} asks for codec ${codec}, ${theirs.name} offers ${theirs.codecs.join(', ')}`,
+            )
+          }
+          checkFacts(hello.facts, theirs.facts, name, theirs.name)
+          const first = stages[0]
+          if (first !== undefined)
+            checkFacts(sharedFacts(first.hello.facts), sharedFacts(theirs.facts), first.name, theirs.name)
+          const stage: Stage = { name: theirs.name, address, link, hello: theirs, pulse: undefined }
+          stages.push(stage)
+          return handlerOf(stage)
+        },
+        signal,
+      )
+    } catch (error) {
+      const reason = SeamError.from(error, 'WORKER')
+      throw new SeamError(reason.code, `${workerName} at ${address}: ${reason.message}`, {
+        cause: error,
+        worker: reason.worker || workerName,
+      })
+    }
+  }
+
+  function handlerOf(stage: Stage): LinkHandler {
+    return {
+      target(message, payloadBytes) {
+        if (message.kind === 'token') {
+          const due =
+            active.get(message.sequence)?.request.returnLogits === true ? stage.hello.facts.vocabulary * 4 : 0
+          if (payloadBytes !== due) {
+            throw new SeamError(
+              'PROTOCOL',
+              `token with ${payloadBytes} B of logits from ${stage.name}, ${due} B were due`,
+            )
+          }
+        } else if (!('request' in message) || !requests.has(message.request)) {
+          throw new SeamError(
+            'PROTOCOL',
+            `payload of ${payloadBytes} B with ${message.kind} from ${stage.name} that nobody asked for`,
+          )
+        }
+        return new Uint8Array(payloadBytes)
+      },
+      message(message, payload) {
+        switch (message.kind) {
+          case 'heartbeat':
+            stage.pulse = message
+            return noteProgress()
+          case 'token':
+            active
+              .get(message.sequence)
+              ?.onToken(message, payload.length === 0 ? undefined : asFloat32(payload))
+            return
+          case 'error': {
+            const error = new SeamError(message.code, message.message, {
+              worker: message.worker || stage.name,
+            })
+            if (message.request !== 0) settleRequest(message.request, (answer) => answer.reject(error))
+            else active.get(message.sequence)?.fail(error)
+            return
+          }
+          case 'ack':
+          case 'traceFetch':
+            return settleRequest(message.request, (answer, entry) => {
+              entry.payload = payload
+              answer.resolve(message)
+            })
+          case 'probe':
+            return
+          default:
+            throw new SeamError(
+              'PROTOCOL',
+              `${stage.name} sent ${message.kind}, which a coordinator does not take`,
+            )
+        }
+      },
+      closed(reason) {
+        if (closing !== undefined || failure !== undefined) return
+        const worker = reason?.worker || stage.name
+        const error = new SeamError(
+          reason?.code ?? 'CLOSED',
+          reason === undefined ? `${stage.name} closed the connection` : `${stage.name}: ${reason.message}`,
+          { worker },
+        )
+        // A worker that reports on another one may be faster than the cause: hear that too before blaming.
+        if (worker === stage.name && reason?.code !== 'TIMEOUT') return fail(error)
+        suspicion ??= setTimeout(() => fail(error), BLAME_MS)
+      },
+    }
+  }
+
+  function settleRequest(
+    request: number,
+    settle: (answer: Deferred<Message>, entry: { payload: Uint8Array }) => void,
+  ): void {
+    const entry = requests.get(request)
+    if (entry === undefined) return
+    requests.delete(request)
+    settle(entry.answer, entry)
+  }
+
+  /** Sends a message that is answered, and waits for the answer. */
+  async function ask(
+    stage: Stage,
+    message: (request: number) => Message,
+    what: string,
+  ): Promise<{ readonly message: Message; readonly payload: Uint8Array }> {
+    if (failure !== undefined) throw failure
+    const request = ++lastRequest
+    const entry = { stage: stage.name, answer: deferred<Message>(), payload: new Uint8Array(0) }
+    requests.set(request, entry)
+    stage.link.send(message(request))
+    try {
+      // A cancel or rollback waits for the step in hand, so its deadline is that of progress.
+      const answer = await within(entry.answer.promise, progressMs, `${what} on ${stage.name}`, stage.name)
+      return { message: answer, payload: entry.payload }
+    } finally {
+      requests.delete(request)
+    }
+  }
+
+  const askAll = (message: (request: number) => Message, what: string) =>
+    settleAll(stages.map((stage) => ask(stage, message, what)))
+
+  // ---- failure and progress
+
+  function fail(reason: SeamError): void {
+    if (failure !== undefined || closing !== undefined) return
+    failure = reason
+    clearTimeout(suspicion)
+    clearInterval(watchdog)
+    for (const { answer } of requests.values()) answer.reject(reason)
+    for (const generation of [...active.values()]) generation.fail(reason)
+    for (const { link } of stages) link.fail(reason, name)
+    closed.resolve(reason)
+  }
+
+  function noteProgress(): void {
+    const done = stages.reduce((sum, { pulse }) => sum + (pulse?.completedSteps ?? 0), 0)
+    if (done !== completedSteps) progressedNs = clock.nowNs()
+    completedSteps = done
+  }
+
+  const watchdog = setInterval(
+    () => {
+      for (const { name: worker, pulse } of stages) {
+        const busyMs = Math.round((pulse?.busyNs ?? 0) / 1e6)
+        if (busyMs > progressMs) {
+          return fail(
+            new SeamError(
+              'EXECUTOR',
+              `${worker}: a compute step has been running for ${busyMs} ms, deadline ${progressMs} ms`,
+              { worker },
+            ),
+          )
+        }
+      }
+      if (![...active.values()].some((generation) => generation.waiting)) progressedNs = clock.nowNs()
+      const idleMs = Math.round((clock.nowNs() - progressedNs) / 1e6)
+      if (idleMs <= progressMs) return
+      const states = stages.map(
+        ({ name: worker, pulse }) => `${worker} finished ${pulse?.completedSteps ?? 0} steps`,
+      )
+      fail(
+        new SeamError(
+          'TIMEOUT',
+          `no stage finished a step for ${idleMs} ms, deadline ${progressMs} ms: ${states.join(', ')}`,
+        ),
+      )
+    },
+    Math.max(10, progressMs / PULSES_PER_DEADLINE),
+  )
+  watchdog.unref()
+
+  // ---- the chain
+
+  async function connect(): Promise<void> {
+    await settleAll(options.workers.map(dial))
+    stages.sort((a, b) => a.hello.facts.layerFirst - b.hello.facts.layerFirst)
+    checkChain(stages.map(({ name: worker, hello: { facts } }) => ({ name: worker, facts })))
+    const last = stages.at(-1)!
+    if (stages.length === 1) return
+    const edges = stages.map((stage, index) => {
+      const from = index === 0 ? last : stages[index - 1]!
+      const dialled = { edge: index === 0 ? stages.length - 1 : index - 1, address: from.address, codec }
+      return ask(stage, (request) => ({ kind: 'link', request, ...dialled }), `link to ${from.name}`)
+    })
+    const [direct, ...hidden] = await Promise.allSettled(edges)
+    for (const edge of hidden) if (edge.status === 'rejected') throw edge.reason
+    if (direct?.status === 'rejected') {
+      const { code } = SeamError.from(direct.reason, 'WORKER')
+      if (code !== 'RESET' && code !== 'TIMEOUT') throw direct.reason
+      returnsThroughCoordinator = true
+    }
+  }
+
+  function generate(request: GenerationRequest): Generation {
+    if (failure !== undefined) throw failure
+    if (closing !== undefined) throw new SeamError('CLOSED', 'the pipeline is closed')
+    const { contextLength, chunkTokens, vocabulary } = facts
+    const { prompt, sampler, signal: stop } = request
+    checkRequest(request, vocabulary, contextLength)
+    stop?.throwIfAborted()
+
+    const sequence = ++lastSequence
+    const first = stages[0]!.link
+    const tokens: number[] = []
+    const startedNs = clock.nowNs()
+    let epoch = 0
+    let creditLimit = prompt.length + TOKEN_WINDOW
+    let ended = false
+    const queue = tokenQueue(({ position }) => {
+      const limit = position + 1 + TOKEN_WINDOW
+      if (ended || limit - creditLimit < TOKEN_WINDOW / 2) return
+      creditLimit = limit
+      first.send({ kind: 'credit', scope: 'sequence', id: sequence, limit })
+    })
+
+    /** The tokens before the next sampled one, as far back as the penalties look. */
+    const tail = () => (sampler.penaltyLastN === 0 ? [] : [...prompt, ...tokens].slice(-sampler.penaltyLastN))
+
+    function feed(position: number, ids: readonly number[], sample: boolean): void {
+      first.sendCounted(
+        {
+          kind: 'tensor',
+          ...{ run: runTag, edge: 0, fragment: 0, dtype: 'i32', codec: 'none' },
+          rows: [{ sequence, epoch, position, tokenCount: ids.length, sample }],
+          shape: [ids.length, 1],
+        },
+        asBytes(Int32Array.from(ids)),
+      )
+    }
+
+    const lastChunk = prompt.length - 1 - ((prompt.length - 1) % chunkTokens)
+    async function begin(): Promise<void> {
+      const { maxTokens, stopTokens, returnLogits = false } = request
+      const open = {
+        sequence,
+        promptTokens: prompt.length,
+        maxTokens,
+        sampler,
+        stopTokens,
+        promptTail: tail(),
+        returnLogits,
+      }
+      await askAll((id) => ({ kind: 'open', request: id, ...open }), `open of sequence ${sequence}`)
+      if (ended) return
+      progressedNs = clock.nowNs()
+      first.send({ kind: 'credit', scope: 'sequence', id: sequence, limit: creditLimit })
+      for (let at = 0; at < prompt.length; at += chunkTokens) {
+        feed(at, prompt.slice(at, at + chunkTokens), at === lastChunk)
+      }
+    }
+
+    /** Frees the sequence everywhere, then ends the iteration. */
+    async function finish(kind: 'close' | 'cancel', reason: SeamError | undefined): Promise<void> {
+      if (ended) return over
+      ended = true
+      stop?.removeEventListener('abort', onStop)
+      // Nothing may be read after a fault, so the reader learns of it before the workers have answered.
+      if (reason !== undefined) queue.finish(reason)
+      const freed =
+        failure === undefined
+          ? askAll((id) => ({ kind, request: id, sequence }), `${kind} of sequence ${sequence}`)
+          : undefined
+      over = Promise.resolve(freed).then(
+        () => queue.finish(undefined),
+        (error) => queue.finish(SeamError.from(error, 'WORKER')),
+      )
+      await over
+      active.delete(sequence)
+    }
+
+    let over: Promise<void> = Promise.resolve()
+    const onStop = () => void finish('cancel', SeamError.from(stop!.reason, 'ABORTED'))
+    const generation: Active = {
+      request,
+      get waiting() {
+        return !ended && prompt.length + tokens.length - 1 < creditLimit
+      },
+      onToken(message, logits) {
+        if (ended || message.epoch !== epoch) return
+        const due = prompt.length + tokens.length
+        if (message.position !== due) {
+          const worker = stages.at(-1)!.name
+          return generation.fail(
+            new SeamError(
+              'PROTOCOL',
+              `token for position ${message.position} from ${worker} where ${due} was due`,
+              { worker },
+            ),
+          )
+        }
+        tokens.push(message.token)
+        progressedNs = clock.nowNs()
+        const { token, position, finish: end } = message
+        queue.push({
+          token,
+          position,
+          finish: end,
+          receivedNs: progressedNs,
+          ...(logits === undefined ? {} : { logits }),
+        })
+        if (end !== 'none') void finish('close', undefined)
+        else if (returnsThroughCoordinator)
+          first.sendCounted({ kind: 'token', sequence, epoch, position, token, finish: end })
+      },
+      fail(reason) {
+        void finish('cancel', reason)
+      },
+    }
+    active.set(sequence, generation)
+    stop?.addEventListener('abort', onStop, { once: true })
+    const begun = begin()
+    begun.catch((error) => generation.fail(SeamError.from(error, 'WORKER')))
+
+    const cancel = () => finish('cancel', new SeamError('ABORTED', `sequence ${sequence} was cancelled`))
+    return {
+      startedNs,
+      cancel,
+      async rollback(keepTokens) {
+        await begun
+        if (ended) throw new SeamError('CLOSED', `sequence ${sequence} has ended: its KV cells are free`)
+        if (!Number.isSafeInteger(keepTokens) || keepTokens < 0 || keepTokens > tokens.length) {
+          throw new SeamError('USAGE', `cannot keep ${keepTokens} tokens: ${tokens.length} were generated`)
+        }
+        tokens.length = keepTokens
+        queue.drop(prompt.length + keepTokens)
+        epoch++
+        // The last token kept is fed again to sample the next; without one, the last chunk in its recorded shape.
+        const position = keepTokens > 0 ? prompt.length + keepTokens - 1 : lastChunk
+        await askAll(
+          (id) => ({ kind: 'rollback', request: id, sequence, position, epoch, tail: tail() }),
+          `rollback of sequence ${sequence}`,
+        )
+        progressedNs = clock.nowNs()
+        if (!ended) feed(position, keepTokens > 0 ? tokens.slice(-1) : prompt.slice(lastChunk), true)
+      },
+      [Symbol.asyncIterator]: () => ({
+        next: () => queue.next(),
+        async return() {
+          await cancel()
+          return { value: undefined, done: true }
+        },
+      }),
+    }
+  }
+
+  try {
+    await connect()
+  } catch (error) {
+    const reason = SeamError.from(error, 'WORKER')
+    fail(reason)
+    throw reason
+  }
+  if (failure !== undefined) throw failure
+  const facts: LinkFacts = {
+    ...stages[0]!.hello.facts,
+    layerFirst: 0,
+    layerEnd: stages.at(-1)!.hello.facts.layerEnd,
+  }
+
+  return {
+    facts,
+    stages: stages.map(({ name: worker, address, hello: { facts } }) => ({ name: worker, address, facts })),
+    returnsThroughCoordinator,
+    generate,
+    async startTrace() {
+      await askAll((request) => ({ kind: 'traceControl', request, level: 1 }), 'start of the trace')
+    },
+    async fetchTraces() {
+      const answers = await askAll(
+        (request) => ({ kind: 'traceFetch', request, reply: false, dropped: 0, rssBytes: 0 }),
+        'trace',
+      )
+      return answers.map(({ message, payload }, index) => {
+        if (message.kind !== 'traceFetch')
+          throw new SeamError('PROTOCOL', `${message.kind} in answer to traceFetch`)
+        const { name: worker, hello } = stages[index]!
+        const { layerFirst, layerEnd } = hello.facts
+        const { rssBytes, dropped } = message
+        return {
+          worker,
+          layerFirst,
+          layerEnd,
+          rssBytes,
+          dropped,
+          spans: new Float64Array(payload.slice().buffer),
+        }
+      })
+    },
+    fail,
+    closed: closed.promise,
+    close() {
+      closing ??= (async () => {
+        clearTimeout(suspicion)
+        clearInterval(watchdog)
+        const reason = new SeamError('ABORTED', 'the pipeline was closed')
+        await Promise.allSettled([...active.values()].map((generation) => generation.fail(reason)))
+        await Promise.allSettled(stages.map(({ link }) => link.close()))
+        closed.resolve(failure)
+      })()
+      return closing
+    },
+  }
+}
+
+/** Most bytes of one reply: a full span ring, or the logits of a large vocabulary. */
+const MAX_REPLY_BYTES = 64 * 2 ** 20
+
+function checkChain(stages: readonly { readonly name: string; readonly facts: LinkFacts }[]): void {
+  let end = 0
+  for (const { name, facts } of stages) {
+    if (facts.layerFirst !== end) {
+      throw new SeamError(
+        'MISMATCH',
+        `${name} starts at layer ${facts.layerFirst} where layer ${end} is due`,
+        { worker: name },
+      )
+    }
+    end = facts.layerEnd
+  }
+  const { name, facts } = stages.at(-1)!
+  if (end !== facts.layerCount) {
+    throw new SeamError(
+      'MISMATCH',
+      `${name} ends at layer ${end} of ${facts.layerCount}: a stage is missing`,
+      { worker: name },
+    )
+  }
+}
+
+function checkRequest(request: GenerationRequest, vocabulary: number, contextLength: number): void {
+  const { prompt, maxTokens } = request
+  if (prompt.length === 0) throw new SeamError('USAGE', 'the prompt has no token')
+  if (!Number.isSafeInteger(maxTokens) || maxTokens < 1) {
+    throw new SeamError('USAGE', `maxTokens ${maxTokens} is not a positive number of tokens`)
+  }
+  const strange = prompt.find((token) => !Number.isSafeInteger(token) || token < 0 || token >= vocabulary)
+  if (strange !== undefined) {
+    throw new SeamError('USAGE', `prompt token ${strange} is outside the vocabulary of ${vocabulary} tokens`)
+  }
+  if (prompt.length + maxTokens > contextLength) {
+    throw new SeamError(
+      'LIMIT',
+      `${prompt.length} prompt tokens + ${maxTokens} new tokens exceed the context of ${contextLength} tokens`,
+    )
+  }
+}
+
+/** Waits for all, then throws the first rejection: nobody is left to answer into the void. */
+async function settleAll<T>(promises: readonly Promise<T>[]): Promise<T[]> {
+  const results = await Promise.allSettled(promises)
+  const rejected = results.find((result) => result.status === 'rejected')
+  if (rejected !== undefined) throw rejected.reason
+  return results.map((result) => (result as PromiseFulfilledResult<T>).value)
+}

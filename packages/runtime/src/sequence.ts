@@ -1,0 +1,36 @@
+import type { OpenMessage, StageSession, TokenMessage } from '@seamline/core'
+import type { Job } from './lane.ts'
+
+/** One open sequence on a stage. */
+export interface Sequence {
+  readonly id: number
+  readonly session: StageSession
+  readonly open: OpenMessage
+  epoch: number
+  /** Position that the next row to arrive must have. */
+  nextPosition: number
+  /** On stage 0: tokens may be fed up to, not including, this position. */
+  creditLimit: number
+  /** On stage 0: a token that waits for credit. */
+  held: TokenMessage | undefined
+  readonly jobs: Job[]
+  inEngine: boolean
+  ended: boolean
+  readonly whenIdle: (() => void)[]
+}
+
+export function sequenceOf(open: OpenMessage, session: StageSession): Sequence {
+  return {
+    id: open.sequence,
+    session,
+    open,
+    epoch: 0,
+    nextPosition: 0,
+    creditLimit: open.promptTokens,
+    held: undefined,
+    jobs: [],
+    inEngine: false,
+    ended: false,
+    whenIdle: [],
+  }
+}

@@ -1,0 +1,205 @@
+import {
+  type Clock,
+  type CodecFactory,
+  type Connection,
+  type Framing,
+  type HelloMessage,
+  type Listener,
+  monotonicClock,
+  SeamError,
+  type SpanRecorder,
+  type StageExecutor,
+  type Transport,
+} from '@seamline/core'
+import { within } from './deferred.ts'
+import { checkFacts, factsOf } from './facts.ts'
+import { dialWithHello } from './handshake.ts'
+import { acceptLink, type Link, type LinkHandler, type LinkSettings } from './link.ts'
+import { type StageRun, stageRun } from './stage-run.ts'
+
+export const DEFAULT_LIVENESS_MS = 5000
+
+export interface WorkerOptions {
+  /** Names the worker in errors on every side. */
+  readonly name: string
+  /** Stays the caller's: closing the worker does not close it. */
+  readonly executor: StageExecutor
+  readonly transport: Transport
+  /** Where to listen, in the transport's own form. */
+  readonly address: string
+  /** In order of preference. */
+  readonly framings: readonly Framing[]
+  /** Codecs by id; the coordinator picks one for each edge. */
+  readonly codecs: ReadonlyMap<string, CodecFactory>
+  /** A peer that is silent for this long is dead. @default 5000 */
+  readonly livenessMs?: number
+  /** CRC-32 over payloads; off where the transport authenticates. @default true */
+  readonly checksum?: boolean
+  /** Where link, worker and executor record spans; null records none. @default null */
+  readonly recorder?: SpanRecorder | null
+  readonly clock?: Clock
+  /** Cold events for a log: a run began, a run ended and why. */
+  readonly onEvent?: (text: string) => void
+}
+
+/** One stage of a pipeline behind an address. Serves one coordinator at a time. */
+export interface Worker {
+  readonly name: string
+  /** Where coordinators and neighbours dial it. */
+  readonly address: string
+  /** Ends the run in progress, frees its KV cells and stops listening. Idempotent. */
+  close(): Promise<void>
+}
+
+/** Listens and serves until closed. Throws `USAGE` when the address cannot be bound. */
+export async function createWorker(options: WorkerOptions): Promise<Worker> {
+  const { name, executor, transport, framings, codecs } = options
+  const livenessMs = options.livenessMs ?? DEFAULT_LIVENESS_MS
+  const recorder = options.recorder ?? null
+  const clock = options.clock ?? monotonicClock
+  const onEvent = options.onEvent ?? (() => {})
+  const facts = factsOf(executor.spec)
+  const { chunkTokens, embedding } = executor.spec
+  let current: StageRun | undefined
+  let currentRun = ''
+  let closing: Promise<void> | undefined
+
+  const settings: LinkSettings = {
+    framings,
+    clock,
+    sink: recorder,
+    livenessMs,
+    checksum: options.checksum ?? true,
+    maxPayloadBytes: Math.max(
+      ...[...codecs.values()].map((make) => make().maxEncodedBytes(chunkTokens, embedding)),
+    ),
+    pulse: () => current?.pulse ?? { completedSteps: 0, busyNs: 0 },
+  }
+
+  function helloAs(role: 'worker' | 'stage', run: string, offered: readonly string[]): HelloMessage {
+    return {
+      kind: 'hello',
+      role,
+      name,
+      run,
+      facts,
+      codecs: offered,
+      framings: framings.map((framing) => framing.id),
+      maxPayloadBytes: settings.maxPayloadBytes,
+      livenessMs,
+    }
+  }
+
+  /** A link that has not said hello yet. */
+  function lobby(link: Link): LinkHandler {
+    let handler: LinkHandler | undefined
+    let arriving: Promise<void> | undefined
+    let gone: { readonly reason: SeamError | undefined } | undefined
+    const late = setTimeout(() => {
+      link.fail(new SeamError('TIMEOUT', `no hello from ${link.remote} within ${livenessMs} ms`), name)
+    }, livenessMs)
+
+    async function enter(hello: HelloMessage): Promise<LinkHandler> {
+      if (closing !== undefined) throw new SeamError('CLOSED', `${name} is shutting down`)
+      if (hello.role === 'stage') {
+        if (current === undefined || hello.run !== currentRun) {
+          throw new SeamError(
+            'MISMATCH',
+            `${hello.name} belongs to run ${hello.run}, ${name} serves ${currentRun || 'none'}`,
+          )
+        }
+        const adopted = current.adopt(link, hello)
+        link.send(helloAs('stage', currentRun, []))
+        return adopted
+      }
+      if (hello.role !== 'coordinator')
+        throw new SeamError('PROTOCOL', `${name} takes no hello from a ${hello.role}`)
+      if (!/^[0-9a-f]{16}$/.test(hello.run))
+        throw new SeamError('PROTOCOL', `run "${hello.run}" is not 16 hex digits`)
+      checkFacts(facts, hello.facts, name, hello.name)
+      return attach(link, hello)
+    }
+
+    async function attach(link: Link, hello: HelloMessage): Promise<LinkHandler> {
+      const busy = () =>
+        new SeamError('BUSY', `${name} serves run ${currentRun} and takes one coordinator at a time`, {
+          worker: name,
+        })
+      // A run that is just being left is no reason to turn the next one away.
+      if (current?.leaving === true)
+        await within(current.end(), livenessMs, `end of run ${currentRun} on ${name}`, name)
+      if (current !== undefined) throw busy()
+      const run = stageRun({
+        ...{ name, executor, codecs, recorder, clock, coordinator: link, run: hello.run },
+        headroomBytes: Math.max(...framings.map((framing) => framing.headroomBytes)),
+        dial: dialNeighbour,
+      })
+      current = run
+      currentRun = hello.run
+      onEvent(`run ${hello.run} of ${hello.name} began`)
+      run.ended.then((reason) => {
+        current = undefined
+        currentRun = ''
+        onEvent(`run ${hello.run} ended${reason === undefined ? '' : `: ${reason.message} [${reason.code}]`}`)
+      })
+      link.send(helloAs('worker', hello.run, [...codecs.keys()]))
+      return run
+    }
+
+    return {
+      target(message, payloadBytes) {
+        if (handler !== undefined) return handler.target(message, payloadBytes)
+        throw new SeamError('PROTOCOL', `payload of ${payloadBytes} B with ${message.kind} before hello`)
+      },
+      message(message, payload) {
+        if (handler !== undefined) return handler.message(message, payload)
+        if (message.kind === 'heartbeat') return
+        if (message.kind !== 'hello' || arriving !== undefined) {
+          throw new SeamError('PROTOCOL', `${message.kind} from ${link.remote} where hello was due`)
+        }
+        clearTimeout(late)
+        arriving = enter(message).then(
+          (entered) => {
+            handler = entered
+            if (gone !== undefined) entered.closed(gone.reason)
+          },
+          (error) => {
+            const reason = SeamError.from(error, 'PROTOCOL')
+            onEvent(`turned ${message.name} away: ${reason.message} [${reason.code}]`)
+            link.fail(reason, name)
+          },
+        )
+      },
+      closed(reason) {
+        clearTimeout(late)
+        gone = { reason }
+        handler?.closed(reason)
+      },
+    }
+  }
+
+  /** Dials the neighbour upstream for the run in progress and hands its hello to the stage. */
+  async function dialNeighbour(
+    address: string,
+    codec: string,
+    handlerFor: (link: Link, hello: HelloMessage) => LinkHandler,
+  ): Promise<void> {
+    await dialWithHello(transport, address, settings, helloAs('stage', currentRun, [codec]), handlerFor)
+  }
+
+  const listener: Listener = await transport.listen(options.address, (connection: Connection) =>
+    acceptLink(connection, settings, lobby),
+  )
+
+  return {
+    name,
+    address: listener.address,
+    close() {
+      closing ??= (async () => {
+        await listener.close()
+        await current?.end()
+      })()
+      return closing
+    },
+  }
+}
