@@ -1,6 +1,6 @@
 import { createHash, randomBytes } from 'node:crypto'
-import { type FileHandle, mkdir, open, readdir, rename, rm, statfs } from 'node:fs/promises'
-import { basename, dirname, join } from 'node:path'
+import { type FileHandle, mkdir, open, readdir, rename, rm, stat, statfs } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
 import { ErrorCode, SeamError } from '@seamline/core'
 
 /** Called with bytes done and bytes in all; often, so a caller that prints should thin it out. */
@@ -25,7 +25,7 @@ let temporaryFiles = 0
  * Writes a file that appears under its name only when it is complete and on the disk: chunks go to
  * `<name>.<process>-<token>-<n>.partial` beside it, which is synced and renamed. A chunk is consumed before the next one is asked
  * for. On an error or abort the temporary file is removed; one left by a killed process is removed by the next call for
- * the same path. Creates the folder.
+ * a file in the same folder. Creates the folder.
  */
 export async function replaceFile(
   path: string,
@@ -36,7 +36,7 @@ export async function replaceFile(
   const temporary = `${path}.${process.pid}-${processToken}-${temporaryFiles++}.partial`
   try {
     await mkdir(folder, { recursive: true })
-    await removeStalePartials(path)
+    await removeStalePartials(folder)
     const handle = await open(temporary, 'w')
     try {
       const written = await writeChunks(handle, chunks, signal)
@@ -74,16 +74,13 @@ async function writeChunks(
   return { byteLength, sha256: hash.digest('hex') }
 }
 
-/** Removes temporary files that writers of `path` left behind when their process was killed. */
-export async function removeStalePartials(path: string): Promise<void> {
-  const prefix = `${basename(path)}.`
-  for (const name of await readdir(dirname(path))) {
-    if (!name.startsWith(prefix)) continue
-    const match = /^(\d+)-([0-9a-f]{8})-\d+\.partial$/.exec(name.slice(prefix.length))
+/** Removes the temporary files that killed processes left in a folder. */
+export async function removeStalePartials(folder: string): Promise<void> {
+  for (const name of await readdir(folder)) {
+    const match = /\.(\d+)-([0-9a-f]{8})-\d+\.partial$/.exec(name)
     if (match === null || match[2] === processToken) continue
     const processId = Number(match[1])
-    if (processId === process.pid || !isRunning(processId))
-      await rm(join(dirname(path), name), { force: true })
+    if (processId === process.pid || !isRunning(processId)) await rm(join(folder, name), { force: true })
   }
 }
 
@@ -159,24 +156,28 @@ export async function hashFile(
   }
 }
 
-/** Throws MISMATCH when the file's size or SHA-256 differs, FILE when it cannot be read. */
+/** Throws MISMATCH when the file's size or SHA-256 differs, FILE when it cannot be read, ABORTED. */
 export async function verifyFile(
   path: string,
   expected: WrittenFile,
   options: { onProgress?: OnProgress | undefined; signal?: AbortSignal | undefined } = {},
 ): Promise<void> {
-  const found = await hashFile(path, options)
-  if (found.byteLength !== expected.byteLength) {
-    throw new SeamError(
-      ErrorCode.MISMATCH,
-      `${path}: ${found.byteLength} B, the manifest says ${expected.byteLength} B; split the model again`,
-    )
-  }
-  if (found.sha256 !== expected.sha256) {
-    throw new SeamError(
-      ErrorCode.MISMATCH,
-      `${path}: SHA-256 ${found.sha256}, the manifest says ${expected.sha256}; split the model again`,
-    )
+  const refuse = (found: string, wanted: string) =>
+    new SeamError(ErrorCode.MISMATCH, `${path}: ${found}, the manifest says ${wanted}; split the model again`)
+  const byteLength = await fileBytes(path)
+  if (byteLength !== expected.byteLength) throw refuse(`${byteLength} B`, `${expected.byteLength} B`)
+  const { sha256 } = await hashFile(path, options)
+  if (sha256 !== expected.sha256) throw refuse(`SHA-256 ${sha256}`, expected.sha256)
+}
+
+/** Size of a regular file. Throws FILE when it is absent or something else (opening a pipe would wait for ever). */
+export async function fileBytes(path: string): Promise<number> {
+  try {
+    const found = await stat(path)
+    if (!found.isFile()) throw new SeamError(ErrorCode.FILE, `${path} is not a regular file`)
+    return found.size
+  } catch (error) {
+    throw SeamError.from(error, ErrorCode.FILE)
   }
 }
 

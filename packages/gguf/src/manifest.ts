@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto'
-import { open } from 'node:fs/promises'
+import { readFile } from 'node:fs/promises'
 import { ErrorCode, SeamError } from '@seamline/core'
+import { fileBytes } from './files.ts'
 import { checkLayerRanges, type LayerRange } from './layers.ts'
 import type { ModelFacts } from './stage.ts'
 
@@ -99,22 +100,15 @@ export async function readManifest(path: string): Promise<Manifest> {
 }
 
 async function readLimited(path: string): Promise<Buffer> {
+  const byteLength = await fileBytes(path)
+  if (byteLength > MAX_MANIFEST_BYTES) {
+    throw new SeamError(
+      ErrorCode.FILE,
+      `${path}: ${byteLength} B, a manifest has at most ${MAX_MANIFEST_BYTES} B`,
+    )
+  }
   try {
-    const handle = await open(path, 'r')
-    try {
-      const { size } = await handle.stat()
-      if (size > MAX_MANIFEST_BYTES) {
-        throw new SeamError(
-          ErrorCode.FILE,
-          `${path}: ${size} B, a manifest has at most ${MAX_MANIFEST_BYTES} B`,
-        )
-      }
-      const buffer = Buffer.alloc(size)
-      const { bytesRead } = await handle.read(buffer, 0, size, 0)
-      return buffer.subarray(0, bytesRead)
-    } finally {
-      await handle.close()
-    }
+    return await readFile(path)
   } catch (error) {
     throw SeamError.from(error, ErrorCode.FILE)
   }

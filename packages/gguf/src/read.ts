@@ -1,4 +1,4 @@
-import { closeSync, fstatSync, openSync, readSync } from 'node:fs'
+import { closeSync, fstatSync, openSync, readSync, statSync } from 'node:fs'
 import { ErrorCode, SeamError } from '@seamline/core'
 import {
   alignTo,
@@ -61,6 +61,9 @@ export interface OpenGgufOptions {
 const MAX_KEY_BYTES = 65535
 const MAX_TENSOR_NAME_BYTES = 63
 const MAX_DIMS = 4
+const MAX_STRING_BYTES = 4 << 20
+const MAX_ENTRIES = 65536
+const MAX_TENSORS = 65536
 // Smallest entry: key length, one key byte, type, one value byte. Smallest tensor: name length, one byte, one dim.
 const MIN_ENTRY_BYTES = 8 + 1 + 4 + 1
 const MIN_TENSOR_BYTES = 8 + 1 + 4 + 8 + 4 + 8
@@ -76,6 +79,7 @@ export function openGguf(path: string, options: OpenGgufOptions = {}): GgufFile 
   const maxHeaderBytes = options.maxHeaderBytes ?? 64 * 2 ** 20
   let fd: number
   try {
+    if (!statSync(path).isFile()) throw new SeamError(ErrorCode.FILE, `${path} is not a regular file`)
     fd = openSync(path, 'r')
   } catch (error) {
     throw SeamError.from(error, ErrorCode.FILE)
@@ -121,18 +125,17 @@ function cursor(path: string, fd: number, maxHeaderBytes: number) {
     }
     buffer = larger
   }
-  function count(what: string, minBytes: number): number {
+  function count(what: string, minBytes: number, most = Number.MAX_SAFE_INTEGER): number {
     const start = take(8, what)
     const value = buffer.readBigUInt64LE(start)
+    if (value > BigInt(most)) fail(`${what} ${value} exceeds ${most}`, start)
     if (value * BigInt(minBytes) > BigInt(fileBytes - at)) {
       fail(`${what} ${value} cannot fit into the ${fileBytes - at} B that are left`, start)
     }
     return Number(value)
   }
   function text(what: string, maxBytes: number): string {
-    const start = at
-    const bytes = count(`${what} length`, 1)
-    if (bytes > maxBytes) fail(`${what} length ${bytes} B exceeds ${maxBytes} B`, start)
+    const bytes = count(`${what} length`, 1, maxBytes)
     const first = take(bytes, what)
     return buffer.toString('utf8', first, first + bytes)
   }
@@ -172,8 +175,8 @@ function parse(path: string, input: Cursor): GgufFile {
       `${path}: GGUF version ${version}${bigEndian} at offset 4 is not supported; 2 and 3 little-endian are`,
     )
   }
-  const tensorCount = input.count('tensor count', MIN_TENSOR_BYTES)
-  const entryCount = input.count('metadata count', MIN_ENTRY_BYTES)
+  const tensorCount = input.count('tensor count', MIN_TENSOR_BYTES, MAX_TENSORS)
+  const entryCount = input.count('metadata count', MIN_ENTRY_BYTES, MAX_ENTRIES)
   const spans: EntrySpan[] = []
   for (let i = 0; i < entryCount; i++) spans.push(readEntry(input))
   const infos: TensorInfo[] = []
@@ -221,8 +224,7 @@ function readEntry(input: Cursor): EntrySpan {
   const type = readType(input, key)
   if (type !== 'array') {
     const valueOffset = input.position() - start
-    const value =
-      type === 'string' ? input.text(`value of ${key}`, Number.POSITIVE_INFINITY) : input.value(type)
+    const value = type === 'string' ? input.text(`value of ${key}`, MAX_STRING_BYTES) : input.value(type)
     return { key, type, value, array: undefined, start, end: input.position(), valueOffset }
   }
   const itemType = readType(input, key)

@@ -1,10 +1,11 @@
 import type { Stats } from 'node:fs'
-import { type FileHandle, open, rm, stat } from 'node:fs/promises'
+import { type FileHandle, mkdir, open, rm, stat } from 'node:fs/promises'
 import { basename, join } from 'node:path'
 import { ErrorCode, isSeamError, SeamError } from '@seamline/core'
 import {
   ensureRoom,
   type FreeBytes,
+  fileBytes,
   fileRange,
   hashFile,
   type OnProgress,
@@ -74,11 +75,12 @@ export async function splitModel(options: SplitOptions): Promise<Manifest> {
       return earlier
     }
 
+    await mkdir(outDir, { recursive: true })
+    await removeStalePartials(outDir)
     await ensureRoom(outDir, outputBytes, options.freeBytes)
+    // From here on the folder is incomplete, and a reader must see that.
     const manifestPath = join(outDir, MANIFEST_NAME)
     await rm(manifestPath, { force: true })
-    for (const { name } of [...outputs, { name: MANIFEST_NAME }])
-      await removeStalePartials(join(outDir, name))
 
     const written: WrittenFile[] = []
     for (const { name, byteLength, plan } of outputs) {
@@ -143,7 +145,7 @@ async function reusable(
     for (const named of [found.tokenizer, ...found.stages]) {
       const path = join(outDir, named.file)
       if (check === 'hashes') await verifyFile(path, named, { signal })
-      else if ((await stat(path)).size !== named.byteLength) return undefined
+      else if ((await fileBytes(path)) !== named.byteLength) return undefined
     }
     return found
   } catch (error) {

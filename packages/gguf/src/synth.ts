@@ -1,8 +1,8 @@
-import { createHash } from 'node:crypto'
 import { ErrorCode, SeamError } from '@seamline/core'
 import type { FreeBytes, OnProgress, WrittenFile } from './files.ts'
 import { tensorTypeNamed } from './format.ts'
 import { blockEncoders } from './quantise.ts'
+import { normalSource, tensorSeed } from './random.ts'
 import {
   BEGIN_TOKEN,
   END_TOKEN,
@@ -251,34 +251,4 @@ function* randomNorm(width: number, seed: Uint32Array): Generator<Uint8Array> {
   for (let i = 0; i < width; i++) values[i]! += 1
   const bytes = new Uint8Array(4 * width)
   yield bytes.subarray(0, blockEncoders.F32(values, width, bytes, 0))
-}
-
-/** State of a generator that depends on the seed and the tensor's name alone. */
-function tensorSeed(seed: number, name: string): Uint32Array {
-  const digest = createHash('sha256').update(`${seed} ${name}`).digest()
-  return Uint32Array.from({ length: 4 }, (_, i) => digest.readUInt32LE(4 * i))
-}
-
-/**
- * Near-normal values in integer arithmetic, so that every machine makes the same: the sum of the four bytes of one
- * xoshiro128** draw (Blackman and Vigna), less its mean 510, over its standard deviation sqrt((256^2 - 1) / 3).
- */
-function normalSource(seed: Uint32Array) {
-  let [a, b, c, d] = seed as unknown as [number, number, number, number]
-  return (out: Float32Array, count: number, sigma: number): void => {
-    const scale = Math.fround(sigma / Math.sqrt((256 ** 2 - 1) / 3))
-    for (let i = 0; i < count; i++) {
-      const scrambled = Math.imul(b, 5)
-      const draw = Math.imul((scrambled << 7) | (scrambled >>> 25), 9)
-      const shifted = b << 9
-      c ^= a
-      d ^= b
-      b ^= c
-      a ^= d
-      c ^= shifted
-      d = (d << 11) | (d >>> 21)
-      const sum = (draw & 0xff) + ((draw >>> 8) & 0xff) + ((draw >>> 16) & 0xff) + (draw >>> 24)
-      out[i] = (sum - 510) * scale
-    }
-  }
 }
