@@ -1,1 +1,1 @@
-export {}
+export * from './transport-suite.ts'

@@ -100,8 +100,14 @@ export function createEndpoint(wire: Wire, highWaterMarkBytes: number): Endpoint
         fail(error)
       }
     }
-    // A handler that refills the queue in onDrain gets everything out before its end answers that of the peer.
-    if (peerEnded && unsent.size === 0) end()
+    if (peerEnded) endWhenIdle()
+  }
+
+  /** Answers the end of the peer. A sender that refills the queue after each onDrain gets everything out before. */
+  function endWhenIdle(): void {
+    setImmediate(() => {
+      if (unsent.size === 0) end()
+    })
   }
 
   const connection: Connection = {
@@ -190,7 +196,7 @@ export function createEndpoint(wire: Wire, highWaterMarkBytes: number): Endpoint
     },
     ended() {
       peerEnded = true
-      if (unsent.size === 0) end()
+      endWhenIdle()
     },
     failed(error) {
       reason ??= error

@@ -54,6 +54,8 @@ export function tcp(options: TcpOptions = {}): Transport {
         socket.once('connect', () => {
           socket.off('error', onError)
           endpoint = attach(socket, address, highWaterMarkBytes)
+          // Without this the socket starts to read one tick later, even when `accept` has paused it by then.
+          socket.read(0)
           try {
             endpoint.open(accept)
             resolve(endpoint.connection)
@@ -114,8 +116,8 @@ function attach(socket: Socket, remote: string, highWaterMarkBytes: number): End
     },
     end: () => socket.end(),
     destroy(flushed) {
-      // A reset, because the peer must not take what arrived so far for the whole. After the end a reset
-      // is neither possible while the shutdown is under way nor needed: the peer has everything.
+      // A reset drops what the two kernels hold. After the end it is not needed, and refused while the
+      // shutdown is under way.
       if (flushed) socket.destroy()
       else socket.resetAndDestroy()
     },
