@@ -1,52 +1,76 @@
 import { ErrorCode, SeamError } from '@seamline/core'
 
-/** Ids of metadata value types in a GGUF file (ggml's gguf.h). */
-export const ValueType = {
-  uint8: 0,
-  int8: 1,
-  uint16: 2,
-  int16: 3,
-  uint32: 4,
-  int32: 5,
-  float32: 6,
-  bool: 7,
-  string: 8,
-  array: 9,
-  uint64: 10,
-  int64: 11,
-  float64: 12,
-} as const
-export type ValueTypeName = keyof typeof ValueType
+/** A metadata value. 64-bit integers beyond 2^53 are bigints, all other numbers are numbers. */
+export type GgufScalar = number | bigint | boolean | string
 
-const valueTypeNames = new Map<number, ValueTypeName>(
-  Object.entries(ValueType).map(([name, id]) => [id, name as ValueTypeName]),
-)
+interface FixedType {
+  /** Id in the file (ggml's gguf.h). */
+  readonly id: number
+  readonly bytes: number
+  readonly read: (from: Buffer, at: number) => GgufScalar
+  readonly write: (to: Buffer, value: GgufScalar) => void
+}
+
+/** Value types of a fixed size. */
+export const fixedTypes = {
+  uint8: numeric(0, 1, 'UInt8'),
+  int8: numeric(1, 1, 'Int8'),
+  uint16: numeric(2, 2, 'UInt16LE'),
+  int16: numeric(3, 2, 'Int16LE'),
+  uint32: numeric(4, 4, 'UInt32LE'),
+  int32: numeric(5, 4, 'Int32LE'),
+  float32: numeric(6, 4, 'FloatLE'),
+  bool: { ...numeric(7, 1, 'UInt8'), read: (from: Buffer, at: number) => from[at] !== 0 },
+  uint64: wide(10, 'BigUInt64LE'),
+  int64: wide(11, 'BigInt64LE'),
+  float64: numeric(12, 8, 'DoubleLE'),
+} satisfies Record<string, FixedType>
+
+export type FixedTypeName = keyof typeof fixedTypes
+export type ValueTypeName = FixedTypeName | 'string' | 'array'
+
+export const STRING_ID = 8
+export const ARRAY_ID = 9
+
+const valueTypeNames = new Map<number, ValueTypeName>([
+  ...Object.entries(fixedTypes).map(([name, { id }]) => [id, name as FixedTypeName] as const),
+  [STRING_ID, 'string'],
+  [ARRAY_ID, 'array'],
+])
 
 /** Name of a value type id, undefined for an unknown one. */
 export function valueTypeName(id: number): ValueTypeName | undefined {
   return valueTypeNames.get(id)
 }
 
-/** Size in bytes of one value of a fixed-size type; 0 for strings and arrays. */
-export function valueBytes(type: ValueTypeName): number {
-  switch (type) {
-    case 'uint8':
-    case 'int8':
-    case 'bool':
-      return 1
-    case 'uint16':
-    case 'int16':
-      return 2
-    case 'uint32':
-    case 'int32':
-    case 'float32':
-      return 4
-    case 'uint64':
-    case 'int64':
-    case 'float64':
-      return 8
-    default:
-      return 0
+type NumericAccess =
+  | 'UInt8'
+  | 'Int8'
+  | 'UInt16LE'
+  | 'Int16LE'
+  | 'UInt32LE'
+  | 'Int32LE'
+  | 'FloatLE'
+  | 'DoubleLE'
+
+function numeric(id: number, bytes: number, access: NumericAccess): FixedType {
+  return {
+    id,
+    bytes,
+    read: (from, at) => from[`read${access}`](at),
+    write: (to, value) => to[`write${access}`](Number(value)),
+  }
+}
+
+function wide(id: number, access: 'BigUInt64LE' | 'BigInt64LE'): FixedType {
+  return {
+    id,
+    bytes: 8,
+    read(from, at) {
+      const value = from[`read${access}`](at)
+      return Number.isSafeInteger(Number(value)) ? Number(value) : value
+    },
+    write: (to, value) => to[`write${access}`](BigInt(value)),
   }
 }
 

@@ -12,10 +12,11 @@ export {
   type WrittenFile,
 } from './files.ts'
 export {
+  type FixedTypeName,
+  type GgufScalar,
   type TensorType,
   tensorBytes,
   tensorTypeNamed,
-  ValueType,
   type ValueTypeName,
 } from './format.ts'
 export { balanceByBytes, checkLayerRanges, type LayerRange, parseLayerRanges } from './layers.ts'
@@ -25,7 +26,6 @@ export {
   countValue,
   type GgufEntry,
   type GgufFile,
-  type GgufScalar,
   type GgufTensor,
   type OpenGgufOptions,
   openGguf,

@@ -3,17 +3,16 @@ import { ErrorCode, SeamError } from '@seamline/core'
 import {
   alignTo,
   DEFAULT_ALIGNMENT,
+  type FixedTypeName,
+  fixedTypes,
   GGUF_MAGIC,
+  type GgufScalar,
   type TensorType,
   tensorBytes,
   tensorTypeOf,
   type ValueTypeName,
-  valueBytes,
   valueTypeName,
 } from './format.ts'
-
-/** 64-bit integers beyond 2^53 are bigints, all other numbers are numbers. */
-export type GgufScalar = number | bigint | boolean | string
 
 /** One metadata entry; `bytes` is how it stands in the file: key, type and value. */
 export interface GgufEntry {
@@ -22,7 +21,7 @@ export interface GgufEntry {
   /** The value; undefined for an array, which {@link arrayValues} decodes on demand. */
   readonly value: GgufScalar | undefined
   /** Element type and length of an array. */
-  readonly array: { readonly type: ValueTypeName; readonly length: number } | undefined
+  readonly array: { readonly type: FixedTypeName | 'string'; readonly length: number } | undefined
   /** View of the header that the file object holds; do not write to it. */
   readonly bytes: Uint8Array
   /** Where the value (for an array: its first element) begins in `bytes`. */
@@ -64,7 +63,8 @@ const MAX_DIMS = 4
 const MAX_STRING_BYTES = 4 << 20
 const MAX_ENTRIES = 65536
 const MAX_TENSORS = 65536
-// Smallest entry: key length, one key byte, type, one value byte. Smallest tensor: name length, one byte, one dim.
+// Least bytes of a string; of an entry with key and value of one byte; of a tensor of one dimension.
+const MIN_STRING_BYTES = 8
 const MIN_ENTRY_BYTES = 8 + 1 + 4 + 1
 const MIN_TENSOR_BYTES = 8 + 1 + 4 + 8 + 4 + 8
 const READ_STEP_BYTES = 1 << 20
@@ -101,15 +101,16 @@ function cursor(path: string, fd: number, maxHeaderBytes: number) {
   let buffer = Buffer.alloc(0)
   let at = 0
 
-  function fail(what: string, offset = at): never {
-    throw new SeamError(ErrorCode.FILE, `${path}: ${what} at offset ${offset}`)
+  function error(what: string, offset = at): SeamError {
+    return new SeamError(ErrorCode.FILE, `${path}: ${what} at offset ${offset}`)
   }
   function take(bytes: number, what: string): number {
     const end = at + bytes
     if (end > fileBytes) {
-      fail(`${what} of ${bytes} B runs past the end of the file (${fileBytes} B)`)
+      throw error(`${what} of ${bytes} B runs past the end of the file (${fileBytes} B)`)
     }
-    if (end > maxHeaderBytes) fail(`${what} of ${bytes} B exceeds the header limit of ${maxHeaderBytes} B`)
+    if (end > maxHeaderBytes)
+      throw error(`${what} of ${bytes} B exceeds the header limit of ${maxHeaderBytes} B`)
     if (end > buffer.length) grow(end)
     const start = at
     at = end
@@ -120,7 +121,7 @@ function cursor(path: string, fd: number, maxHeaderBytes: number) {
     let filled = buffer.copy(larger)
     while (filled < larger.length) {
       const read = readSync(fd, larger, filled, larger.length - filled, filled)
-      if (read === 0) fail(`the file shrank to ${filled} B while it was read`)
+      if (read === 0) throw error(`the file shrank to ${filled} B while it was read`)
       filled += read
     }
     buffer = larger
@@ -128,9 +129,9 @@ function cursor(path: string, fd: number, maxHeaderBytes: number) {
   function count(what: string, minBytes: number, most = Number.MAX_SAFE_INTEGER): number {
     const start = take(8, what)
     const value = buffer.readBigUInt64LE(start)
-    if (value > BigInt(most)) fail(`${what} ${value} exceeds ${most}`, start)
+    if (value > BigInt(most)) throw error(`${what} ${value} exceeds ${most}`, start)
     if (value * BigInt(minBytes) > BigInt(fileBytes - at)) {
-      fail(`${what} ${value} cannot fit into the ${fileBytes - at} B that are left`, start)
+      throw error(`${what} ${value} cannot fit into the ${fileBytes - at} B that are left`, start)
     }
     return Number(value)
   }
@@ -140,7 +141,7 @@ function cursor(path: string, fd: number, maxHeaderBytes: number) {
     return buffer.toString('utf8', first, first + bytes)
   }
   return {
-    fail,
+    error,
     take,
     count,
     text,
@@ -151,12 +152,12 @@ function cursor(path: string, fd: number, maxHeaderBytes: number) {
     uint64(what: string): number {
       const start = take(8, what)
       const value = buffer.readBigUInt64LE(start)
-      if (value > BigInt(Number.MAX_SAFE_INTEGER)) fail(`${what} ${value} exceeds 2^53 - 1`, start)
+      if (value > BigInt(Number.MAX_SAFE_INTEGER)) throw error(`${what} ${value} exceeds 2^53 - 1`, start)
       return Number(value)
     },
-    value(type: ValueTypeName): GgufScalar {
-      const start = take(valueBytes(type), type)
-      return readFixed(buffer, start, type)
+    value(type: FixedTypeName): GgufScalar {
+      const start = take(fixedTypes[type].bytes, type)
+      return fixedTypes[type].read(buffer, start)
     },
     slice: (start: number, end: number) => buffer.subarray(start, end),
     position: () => at,
@@ -166,7 +167,7 @@ function cursor(path: string, fd: number, maxHeaderBytes: number) {
 
 function parse(path: string, input: Cursor): GgufFile {
   const magic = input.uint32('magic')
-  if (magic !== GGUF_MAGIC) input.fail(`magic 0x${magic.toString(16)} is not GGUF`, 0)
+  if (magic !== GGUF_MAGIC) throw input.error(`magic 0x${magic.toString(16)} is not GGUF`, 0)
   const version = input.uint32('version')
   if (version !== 2 && version !== 3) {
     const bigEndian = (version & 0xffff) === 0 ? ' (big-endian)' : ''
@@ -184,20 +185,23 @@ function parse(path: string, input: Cursor): GgufFile {
 
   const metadata = new Map<string, GgufEntry>()
   for (const { start, end, ...entry } of spans) {
-    if (metadata.has(entry.key)) input.fail(`repeated key "${entry.key}"`, start)
+    if (metadata.has(entry.key)) throw input.error(`repeated key "${entry.key}"`, start)
     metadata.set(entry.key, { ...entry, bytes: input.slice(start, end) })
   }
   const alignment = alignmentOf(input, metadata)
   const dataOffset = alignTo(input.position(), alignment)
   const tensors = new Map<string, GgufTensor>()
   for (const { at, relativeOffset, ...info } of infos) {
-    if (tensors.has(info.name)) input.fail(`repeated tensor "${info.name}"`, at)
+    if (tensors.has(info.name)) throw input.error(`repeated tensor "${info.name}"`, at)
     const offset = dataOffset + relativeOffset
     if (relativeOffset % alignment !== 0) {
-      input.fail(`tensor "${info.name}" begins at ${relativeOffset}, not a multiple of ${alignment},`, at)
+      throw input.error(
+        `tensor "${info.name}" begins at ${relativeOffset}, not a multiple of ${alignment},`,
+        at,
+      )
     }
     if (offset + info.byteLength > input.fileBytes) {
-      input.fail(
+      throw input.error(
         `tensor "${info.name}" of ${info.byteLength} B at ${offset} runs past the end of the file (${input.fileBytes} B),`,
         at,
       )
@@ -212,7 +216,7 @@ function alignmentOf(input: Cursor, metadata: ReadonlyMap<string, GgufEntry>): n
   const alignment = metadata.get('general.alignment')?.value ?? DEFAULT_ALIGNMENT
   if (typeof alignment === 'number' && alignment > 0 && Number.isInteger(Math.log2(alignment)))
     return alignment
-  return input.fail(`general.alignment ${String(alignment)} is not a power of two`)
+  throw input.error(`general.alignment ${String(alignment)} is not a power of two`)
 }
 
 type EntrySpan = Omit<GgufEntry, 'bytes'> & { readonly start: number; readonly end: number }
@@ -220,7 +224,7 @@ type EntrySpan = Omit<GgufEntry, 'bytes'> & { readonly start: number; readonly e
 function readEntry(input: Cursor): EntrySpan {
   const start = input.position()
   const key = input.text('key', MAX_KEY_BYTES)
-  if (key === '') input.fail('empty key', start)
+  if (key === '') throw input.error('empty key', start)
   const type = readType(input, key)
   if (type !== 'array') {
     const valueOffset = input.position() - start
@@ -228,9 +232,9 @@ function readEntry(input: Cursor): EntrySpan {
     return { key, type, value, array: undefined, start, end: input.position(), valueOffset }
   }
   const itemType = readType(input, key)
-  if (itemType === 'array') input.fail(`array of arrays in ${key}`)
-  const itemBytes = valueBytes(itemType)
-  const length = input.count(`array length of ${key}`, itemBytes === 0 ? 8 : itemBytes)
+  if (itemType === 'array') throw input.error(`array of arrays in ${key}`)
+  const itemBytes = itemType === 'string' ? MIN_STRING_BYTES : fixedTypes[itemType].bytes
+  const length = input.count(`array length of ${key}`, itemBytes)
   const valueOffset = input.position() - start
   if (itemType === 'string') {
     for (let i = 0; i < length; i++) {
@@ -246,7 +250,9 @@ function readEntry(input: Cursor): EntrySpan {
 function readType(input: Cursor, key: string): ValueTypeName {
   const start = input.position()
   const id = input.uint32(`value type of ${key}`)
-  return valueTypeName(id) ?? input.fail(`unknown value type ${id} of ${key}`, start)
+  const name = valueTypeName(id)
+  if (name === undefined) throw input.error(`unknown value type ${id} of ${key}`, start)
+  return name
 }
 
 type TensorInfo = Omit<GgufTensor, 'offset'> & { readonly at: number; readonly relativeOffset: number }
@@ -256,10 +262,11 @@ function readTensorInfo(path: string, input: Cursor): TensorInfo {
   const name = input.text('tensor name', MAX_TENSOR_NAME_BYTES)
   const dimCount = input.uint32(`dimension count of ${name}`)
   if (dimCount < 1 || dimCount > MAX_DIMS) {
-    input.fail(`tensor "${name}" with ${dimCount} dimensions (1 to ${MAX_DIMS} are allowed)`, at)
+    throw input.error(`tensor "${name}" with ${dimCount} dimensions (1 to ${MAX_DIMS} are allowed)`, at)
   }
   const dims = Array.from({ length: dimCount }, () => input.uint64(`dimension of ${name}`))
-  if (dims.includes(0)) input.fail(`tensor "${name}" with an empty dimension (${dims.join(' x ')})`, at)
+  if (dims.includes(0))
+    throw input.error(`tensor "${name}" with an empty dimension (${dims.join(' x ')})`, at)
   const typeId = input.uint32(`type of ${name}`)
   const type = tensorTypeOf(typeId)
   if (type === undefined) {
@@ -270,7 +277,7 @@ function readTensorInfo(path: string, input: Cursor): TensorInfo {
   }
   const byteLength = tensorBytes(type, dims)
   if (Number.isNaN(byteLength)) {
-    input.fail(
+    throw input.error(
       `tensor "${name}" of ${dims.join(' x ')} cannot hold ${type.name} blocks of ${type.blockElements}`,
       at,
     )
@@ -283,7 +290,7 @@ function checkOverlap(input: Cursor, tensors: GgufTensor[]): void {
   for (const [i, tensor] of tensors.entries()) {
     const next = tensors[i + 1]
     if (next !== undefined && tensor.offset + tensor.byteLength > next.offset) {
-      input.fail(`tensors "${tensor.name}" and "${next.name}" overlap`, next.offset)
+      throw input.error(`tensors "${tensor.name}" and "${next.name}" overlap`, next.offset)
     }
   }
 }
@@ -303,45 +310,11 @@ export function arrayValues(entry: GgufEntry): GgufScalar[] {
       values.push(buffer.toString('utf8', at + 8, at + 8 + bytes))
       at += 8 + bytes
     } else {
-      values.push(readFixed(buffer, at, type))
-      at += valueBytes(type)
+      values.push(fixedTypes[type].read(buffer, at))
+      at += fixedTypes[type].bytes
     }
   }
   return values
-}
-
-function readFixed(buffer: Buffer, at: number, type: ValueTypeName): GgufScalar {
-  switch (type) {
-    case 'uint8':
-      return buffer.readUInt8(at)
-    case 'int8':
-      return buffer.readInt8(at)
-    case 'bool':
-      return buffer.readUInt8(at) !== 0
-    case 'uint16':
-      return buffer.readUInt16LE(at)
-    case 'int16':
-      return buffer.readInt16LE(at)
-    case 'uint32':
-      return buffer.readUInt32LE(at)
-    case 'int32':
-      return buffer.readInt32LE(at)
-    case 'float32':
-      return buffer.readFloatLE(at)
-    case 'float64':
-      return buffer.readDoubleLE(at)
-    case 'uint64':
-      return narrow(buffer.readBigUInt64LE(at))
-    case 'int64':
-      return narrow(buffer.readBigInt64LE(at))
-    default:
-      throw new SeamError(ErrorCode.USAGE, `${type} has no fixed size`)
-  }
-}
-
-function narrow(value: bigint): number | bigint {
-  const number = Number(value)
-  return Number.isSafeInteger(number) ? number : value
 }
 
 /** Value of a string key. Throws FILE when it is absent or of another type. */

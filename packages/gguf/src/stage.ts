@@ -1,5 +1,5 @@
 import { ErrorCode, SeamError } from '@seamline/core'
-import { tensorTypeNamed, valueBytes } from './format.ts'
+import { fixedTypes, tensorTypeNamed } from './format.ts'
 import type { LayerRange } from './layers.ts'
 import { countValue, type GgufEntry, type GgufFile, type GgufTensor, stringValue } from './read.ts'
 import { encodeArray, encodeEntry, type TensorSource } from './write.ts'
@@ -179,13 +179,13 @@ function sliceArray(
   to: number,
 ): Uint8Array {
   const { type, length } = entry.array!
-  if (length !== layerCount || type === 'string' || type === 'array') {
+  if (length !== layerCount || type === 'string') {
     throw new SeamError(
       ErrorCode.FILE,
       `${file.path}: ${entry.key} holds ${length} elements of type ${type}, the model has ${layerCount} layers`,
     )
   }
-  const itemBytes = valueBytes(type)
+  const itemBytes = fixedTypes[type].bytes
   const empty = encodeArray(entry.key, type, [])
   const head = Buffer.from(empty)
   head.writeBigUInt64LE(BigInt(to - from), head.byteLength - 8)

@@ -2,16 +2,17 @@ import { dirname } from 'node:path'
 import { ErrorCode, SeamError } from '@seamline/core'
 import { ensureRoom, type FreeBytes, type OnProgress, replaceFile, type WrittenFile } from './files.ts'
 import {
+  ARRAY_ID,
   alignTo,
   DEFAULT_ALIGNMENT,
+  type FixedTypeName,
+  fixedTypes,
   GGUF_MAGIC,
+  type GgufScalar,
+  STRING_ID,
   type TensorType,
   tensorBytes,
-  ValueType,
-  type ValueTypeName,
-  valueBytes,
 } from './format.ts'
-import type { GgufScalar } from './read.ts'
 
 /** A tensor to write; its chunks are asked for when its turn comes and must add up to its size. */
 export interface TensorSource {
@@ -115,69 +116,35 @@ function encodeHeader(
   return Buffer.concat(parts, alignTo(bytes, alignment))
 }
 
-/** Encodes a metadata entry that is not an array. */
-export function encodeEntry(
-  key: string,
-  type: Exclude<ValueTypeName, 'array'>,
-  value: GgufScalar,
-): Uint8Array {
-  return Buffer.concat([text(key), uint32(ValueType[type]), encodeValue(type, value)])
+/** Encodes a metadata entry that is not an array. Throws a RangeError when the value does not fit its type. */
+export function encodeEntry(key: string, type: FixedTypeName | 'string', value: GgufScalar): Uint8Array {
+  return Buffer.concat([text(key), uint32(typeId(type)), encodeValue(type, value)])
 }
 
-/** Encodes an array entry. */
+/** Encodes an array entry. Throws a RangeError when a value does not fit its type. */
 export function encodeArray(
   key: string,
-  itemType: Exclude<ValueTypeName, 'array'>,
+  itemType: FixedTypeName | 'string',
   values: readonly GgufScalar[],
 ): Uint8Array {
   const items = values.map((value) => encodeValue(itemType, value))
   return Buffer.concat([
     text(key),
-    uint32(ValueType.array),
-    uint32(ValueType[itemType]),
+    uint32(ARRAY_ID),
+    uint32(typeId(itemType)),
     uint64(values.length),
     ...items,
   ])
 }
 
-function encodeValue(type: Exclude<ValueTypeName, 'array'>, value: GgufScalar): Uint8Array {
+function typeId(type: FixedTypeName | 'string'): number {
+  return type === 'string' ? STRING_ID : fixedTypes[type].id
+}
+
+function encodeValue(type: FixedTypeName | 'string', value: GgufScalar): Uint8Array {
   if (type === 'string') return text(String(value))
-  const buffer = Buffer.alloc(valueBytes(type))
-  switch (type) {
-    case 'uint8':
-      buffer.writeUInt8(Number(value))
-      break
-    case 'int8':
-      buffer.writeInt8(Number(value))
-      break
-    case 'bool':
-      buffer.writeUInt8(value === true ? 1 : 0)
-      break
-    case 'uint16':
-      buffer.writeUInt16LE(Number(value))
-      break
-    case 'int16':
-      buffer.writeInt16LE(Number(value))
-      break
-    case 'uint32':
-      buffer.writeUInt32LE(Number(value))
-      break
-    case 'int32':
-      buffer.writeInt32LE(Number(value))
-      break
-    case 'float32':
-      buffer.writeFloatLE(Number(value))
-      break
-    case 'float64':
-      buffer.writeDoubleLE(Number(value))
-      break
-    case 'uint64':
-      buffer.writeBigUInt64LE(BigInt(value))
-      break
-    case 'int64':
-      buffer.writeBigInt64LE(BigInt(value))
-      break
-  }
+  const buffer = Buffer.alloc(fixedTypes[type].bytes)
+  fixedTypes[type].write(buffer, value)
   return buffer
 }
 
