@@ -398,7 +398,7 @@ void Stage::roll_back(int sequence, int length) {
     }
     truncate(sequence, length);
   }
-  while (!target.sampled.empty() && target.sampled.back().position >= length) target.sampled.pop_back();
+  while (!target.sampled.empty() && target.sampled.back().position > length) target.sampled.pop_back();
 }
 
 // Cuts the cache to `length` cells and checks that it did: llama.cpp may report success and have emptied the sequence.

@@ -91,7 +91,8 @@ class Stage {
 
   // Whether the cache can be cut back to `length`. Any thread, while the sequence has no step in flight.
   bool can_roll_back(int sequence, int length) const;
-  // Verified against the cache. A failure is thrown here and by every later call for the sequence.
+  // The state becomes what it was at that length: a token sampled for position `length` follows from the cells that stay,
+  // and stays with them. Verified against the cache; a failure is thrown here and by every later call for the sequence.
   void roll_back(int sequence, int length);
 
   // KV cells, length and sampling history of a sequence.
