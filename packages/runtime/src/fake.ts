@@ -265,7 +265,7 @@ export function fakeExecutor(options: FakeOptions = {}): StageExecutor {
     const token =
       temperature === 0
         ? own.reduce((best, value, i) => (value > own[best]! ? i : best), 0)
-        : mix(mix(final, seed), position) % vocabulary
+        : mix(mix(recent.reduce(mix, final), seed), position) % vocabulary
     session.history.push(token)
     return token
   }

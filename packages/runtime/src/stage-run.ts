@@ -67,6 +67,10 @@ export function stageRun(options: StageRunOptions): StageRun {
   const isLast = spec.layerEnd === spec.layerCount
   const runTag = Number.parseInt(run.slice(-8), 16)
   const sequences = new Map<number, Sequence>()
+  /** What each sequence is busy with. */
+  const order = new Map<number, Promise<void>>()
+  /** Sequences whose cells are being freed. */
+  const endings = new Set<Promise<void>>()
   /** Highest sequence ever opened: a row of one that is neither open nor above it is merely late. */
   let newestSequence = -1
   let downstream: { readonly link: Link; readonly edge: Edge } | undefined
@@ -77,7 +81,7 @@ export function stageRun(options: StageRunOptions): StageRun {
   const ended = deferred<SeamError | undefined>()
 
   const outlet: LaneOutlet = {
-    canStart: () => isLast || downstream?.edge.canSend(),
+    canStart: () => isLast || downstream?.edge.canSend() === true,
     begin(job) {
       const { sequence, row } = job
       if (row.sample && sequence.open.returnLogits) job.logits = new Float32Array(spec.vocabulary)
@@ -147,9 +151,10 @@ export function stageRun(options: StageRunOptions): StageRun {
     }
   }
 
-  /** Runs `action` and acknowledges it, or says why not. */
+  /** Runs `action`, after whatever `sequence` is still busy with, and acknowledges it or says why not. */
   function answer(request: number, sequence: number, action: () => void | Promise<void>): void {
-    Promise.resolve()
+    const before = sequence === -1 ? undefined : order.get(sequence)
+    const done = Promise.resolve(before)
       .then(action)
       .then(
         () => {
@@ -157,6 +162,10 @@ export function stageRun(options: StageRunOptions): StageRun {
         },
         (error) => refuse(SeamError.from(error, 'EXECUTOR'), request, sequence),
       )
+      .then(() => {
+        if (order.get(sequence) === done) order.delete(sequence)
+      })
+    if (sequence !== -1) order.set(sequence, done)
   }
 
   function refuse(error: SeamError, request: number, sequence: number): void {
@@ -165,7 +174,7 @@ export function stageRun(options: StageRunOptions): StageRun {
     coordinator.send({ kind: 'error', code, message, worker: worker ?? name, request, sequence })
   }
 
-  function open(message: OpenMessage): void {
+  async function open(message: OpenMessage): Promise<void> {
     const { sequence, promptTokens, maxTokens } = message
     if (sequence <= newestSequence) {
       throw new SeamError(
@@ -179,8 +188,10 @@ export function stageRun(options: StageRunOptions): StageRun {
         `${promptTokens} prompt tokens + ${maxTokens} new tokens exceed the context of ${spec.contextLength} on ${name}`,
       )
     }
-    const session = executor.openSession({ sampler: message.sampler, promptTail: message.promptTail })
     newestSequence = sequence
+    // Cells that are about to be free are no reason to turn a sequence away.
+    if (executor.freeSessions === 0) await Promise.allSettled(endings)
+    const session = executor.openSession({ sampler: message.sampler, promptTail: message.promptTail })
     sequences.set(sequence, sequenceOf(message, session))
   }
 
@@ -189,8 +200,9 @@ export function stageRun(options: StageRunOptions): StageRun {
     if (sequence === undefined) return
     sequences.delete(id)
     sequence.ended = true
-    await work.clear(sequence)
-    await sequence.session.close()
+    const ended = work.clear(sequence).then(() => sequence.session.close())
+    endings.add(ended)
+    await ended.finally(() => endings.delete(ended))
   }
 
   async function rollback({ sequence: id, position, epoch, tail }: RollbackMessage): Promise<void> {
