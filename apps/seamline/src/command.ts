@@ -1,0 +1,104 @@
+import { isSeamError, SeamError } from '@seamline/core'
+import { Command, CommanderError, InvalidArgumentError, Option } from 'commander'
+import { EXIT_CODE_HELP, ExitCode, exitCodeOf } from './exit-codes.ts'
+import { createUi, reportError, type Ui } from './ui.ts'
+
+export interface Context {
+  readonly ui: Ui
+  /** Aborted by Ctrl-C and SIGTERM. */
+  readonly signal: AbortSignal
+}
+
+/** Does the work of a command; the number is its exit status. */
+export type Action<Options> = (context: Context, options: Options) => Promise<ExitCode | undefined>
+
+interface CommonOptions {
+  readonly json?: boolean
+  readonly progress?: boolean
+}
+
+/** How long an interrupted command may take to tidy up before the process ends all the same. */
+const TIDY_MS = 10_000
+
+/** A subcommand with what every one has: `--json`, `--progress`, exit codes in its help. */
+export function command<Options>(name: string, summary: string, run: Action<Options>): Command {
+  return new Command(name)
+    .summary(summary)
+    .description(summary)
+    .option('--json', 'print one JSON document on standard output and nothing else there')
+    .addOption(new Option('--progress', 'report progress also where standard error is no terminal'))
+    .addOption(new Option('--no-progress', 'report no progress'))
+    .addHelpText('after', EXIT_CODE_HELP)
+    .allowExcessArguments(false)
+    .action(async (options: Options & CommonOptions) => {
+      const ui = createUi({ json: options.json === true, progress: options.progress })
+      const controller = new AbortController()
+      const interrupt = () => {
+        if (controller.signal.aborted) process.exit(ExitCode.INTERRUPTED)
+        controller.abort(new SeamError('ABORTED', 'interrupted'))
+        setTimeout(() => process.exit(ExitCode.INTERRUPTED), TIDY_MS).unref()
+      }
+      process.on('SIGINT', interrupt)
+      process.on('SIGTERM', interrupt)
+      try {
+        process.exitCode = (await run({ ui, signal: controller.signal }, options)) ?? ExitCode.OK
+      } catch (error) {
+        // What an interruption breaks on its way is no news.
+        throw controller.signal.aborted ? controller.signal.reason : error
+      } finally {
+        ui.clear()
+        process.off('SIGINT', interrupt)
+        process.off('SIGTERM', interrupt)
+      }
+    })
+}
+
+/** Parses and runs; reports errors and sets the exit status of the process. Never throws. */
+export async function runProgram(program: Command, argv: readonly string[]): Promise<void> {
+  const json = argv.includes('--json')
+  for (const each of [program, ...program.commands]) {
+    each
+      .exitOverride()
+      .configureOutput({ writeErr: () => {} })
+      .showSuggestionAfterError(false)
+  }
+  try {
+    await program.parseAsync([...argv], { from: 'user' })
+  } catch (error) {
+    if (error instanceof CommanderError && error.exitCode === 0) return // help or version
+    const reported = error instanceof CommanderError ? usageError(error) : error
+    reportError(reported, json)
+    process.exitCode = isSeamError(reported) ? exitCodeOf(reported.code) : ExitCode.INTERNAL
+  }
+}
+
+function usageError(error: CommanderError): SeamError {
+  const message =
+    error.code === 'commander.help' ? 'a command is missing' : error.message.replace(/^error: /, '')
+  return new SeamError('USAGE', `${message.replace(/\.$/, '')}; see --help`)
+}
+
+/** An option parser for whole numbers. */
+export function integer(
+  minimum: number,
+  maximum: number = Number.MAX_SAFE_INTEGER,
+): (text: string) => number {
+  return (text) => {
+    const value = Number(text)
+    if (text.trim() === '' || !Number.isSafeInteger(value) || value < minimum || value > maximum) {
+      throw new InvalidArgumentError(`A whole number from ${minimum} to ${maximum} is needed.`)
+    }
+    return value
+  }
+}
+
+/** An option parser for numbers with a fraction. */
+export function number(minimum: number, maximum: number): (text: string) => number {
+  return (text) => {
+    const value = Number(text)
+    if (text.trim() === '' || !(value >= minimum && value <= maximum)) {
+      throw new InvalidArgumentError(`A number from ${minimum} to ${maximum} is needed.`)
+    }
+    return value
+  }
+}

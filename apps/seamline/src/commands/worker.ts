@@ -1,0 +1,154 @@
+import { dirname, join } from 'node:path'
+import { SeamError } from '@seamline/core'
+import { modelFacts, openGguf, readManifest, verifyFile } from '@seamline/gguf'
+import type { LlamaExecutorOptions } from '@seamline/llama'
+import { spanRing } from '@seamline/profiler'
+import { createWorker } from '@seamline/runtime'
+import { Option } from 'commander'
+import { codecs, framings, named, transports } from '../cluster.ts'
+import { type Context, command, integer } from '../command.ts'
+import { warnOfHome } from '../model-dir.ts'
+import { addEngineOptions, addSeamOptions, type EngineOptions } from '../options.ts'
+import { contextOf, type SeamSettings } from '../settings.ts'
+import { byteProgress } from '../ui.ts'
+
+interface WorkerCommandOptions extends EngineOptions, SeamSettings {
+  readonly manifest?: string
+  readonly stage?: number
+  readonly model?: string
+  readonly listen: string
+  readonly name?: string
+  readonly sequences: number
+  readonly exitWithStdin?: boolean
+}
+
+/** What the command line says about the file to load. */
+type Source = Pick<LlamaExecutorOptions, 'path' | 'facts' | 'contextLength'> & { readonly name: string }
+
+export function workerCommand() {
+  const made = command<WorkerCommandOptions>(
+    'worker',
+    'serve one stage of a split model',
+    async (context, options) => {
+      const { ui } = context
+      const signal = options.exitWithStdin === true ? withEndOfStdin(context.signal) : context.signal
+      const source = await openSource({ ui, signal }, options)
+      const { llamaExecutor } = await import('@seamline/llama')
+      ui.progress(`loading ${source.path}`)
+      const recorder = spanRing({ recording: false })
+      const executor = await llamaExecutor({
+        path: source.path,
+        facts: source.facts ?? null,
+        contextLength: source.contextLength,
+        chunkTokens: options.chunk,
+        maxSequences: options.sequences,
+        threads: options.threads,
+        flashAttention: options.flashAttn,
+        sink: recorder,
+        signal,
+      })
+      try {
+        const worker = await createWorker({
+          name: options.name ?? source.name,
+          executor,
+          transport: named('transport', transports, options.transport)(),
+          framings: [named('framing', framings, options.framing)()],
+          codecs:
+            options.codec === undefined
+              ? codecs
+              : new Map([[options.codec, named('codec', codecs, options.codec)]]),
+          address: options.listen,
+          livenessMs: options.liveness,
+          recorder,
+          onEvent: (text) => ui.warn(text),
+        })
+        const { layerFirst, layerEnd, layerCount, engine, backend, contextLength } = executor.spec
+        const ready = {
+          ...{ name: worker.name, address: worker.address, pid: process.pid, stage: options.stage ?? 0 },
+          ...{ layerFirst, layerEnd, layerCount, contextLength, engine, backend },
+        }
+        ui.clear()
+        process.stdout.write(`${JSON.stringify(ready)}\n`)
+        await aborted(signal)
+        await worker.close()
+      } finally {
+        executor.abort()
+        await executor.close()
+      }
+      return undefined
+    },
+  )
+    .addOption(
+      new Option('--manifest <file>', 'manifest.json of a split; the stage lies beside it').conflicts(
+        'model',
+      ),
+    )
+    .option('--stage <n>', 'which stage of the split, counted from 0', integer(0))
+    .option('--model <file>', 'instead of a stage: a whole model, which is its own only stage')
+    .option('--listen <address>', 'where to listen', '127.0.0.1:0')
+    .option('--name <name>', 'name in errors (default: worker-<stage>)')
+    .option('--sequences <n>', 'sequences that may be in flight', integer(1, 256), 1)
+    .addOption(new Option('--exit-with-stdin', 'end when standard input ends').hideHelp())
+    .addHelpText(
+      'after',
+      '\nPrints one line of JSON when it is ready. Ends in good order on SIGINT and SIGTERM.',
+    )
+  return addSeamOptions(addEngineOptions(made))
+}
+
+async function openSource({ ui, signal }: Context, options: WorkerCommandOptions): Promise<Source> {
+  const { manifest: manifestPath, model, stage: index } = options
+  if (model !== undefined) {
+    warnOfHome(ui, model)
+    const { contextLength } = modelFacts(openGguf(model))
+    return { path: model, name: 'worker', contextLength: contextOf(options.ctx, contextLength) }
+  }
+  if (manifestPath === undefined || index === undefined) {
+    throw new SeamError('USAGE', 'give --manifest FILE and --stage N, or --model FILE for a whole model')
+  }
+  const manifest = await readManifest(manifestPath)
+  const stage = manifest.stages[index]
+  if (stage === undefined) {
+    throw new SeamError(
+      'USAGE',
+      `stage ${index}: ${manifestPath} has stages 0 to ${manifest.stages.length - 1}`,
+    )
+  }
+  const path = join(dirname(manifestPath), stage.file)
+  warnOfHome(ui, path)
+  await verifyFile(path, stage, { signal, onProgress: byteProgress(ui, `checking ${path}`) })
+  const { layerCount, embedding, vocabulary, manifestSha256, source, contextLength } = manifest
+  const { layerFirst, layerEnd } = stage
+  return {
+    path,
+    name: `worker-${index}`,
+    contextLength: contextOf(options.ctx, contextLength),
+    facts: {
+      modelSha256: source.sha256,
+      manifestSha256,
+      layerFirst,
+      layerEnd,
+      layerCount,
+      embedding,
+      vocabulary,
+    },
+  }
+}
+
+/** How long a worker without a parent may take to end. */
+const ORPHAN_MS = 3000
+
+/** Aborts also when standard input ends: the parent holds its other end, and the kernel closes it whatever kills the parent. */
+function withEndOfStdin(signal: AbortSignal): AbortSignal {
+  const controller = new AbortController()
+  process.stdin.resume().once('close', () => {
+    controller.abort(new SeamError('ABORTED', 'the parent process is gone'))
+    setTimeout(() => process.exit(), ORPHAN_MS).unref()
+  })
+  return AbortSignal.any([signal, controller.signal])
+}
+
+function aborted(signal: AbortSignal): Promise<void> {
+  if (signal.aborted) return Promise.resolve()
+  return new Promise((resolve) => signal.addEventListener('abort', () => resolve(), { once: true }))
+}

@@ -1,0 +1,226 @@
+import { spawn } from 'node:child_process'
+import { dirname, join } from 'node:path'
+import { createInterface } from 'node:readline'
+import { fileURLToPath } from 'node:url'
+import { isErrorCode, isSeamError, SeamError } from '@seamline/core'
+import { ExitCode, exitCodeOf } from './exit-codes.ts'
+import type { EngineSettings, SeamSettings } from './settings.ts'
+
+/** What one worker serves: a stage of a split, or a whole model as its only stage. */
+export type LocalStage = { readonly manifest: string; readonly stage: number } | { readonly model: string }
+
+export interface LocalWorkersOptions {
+  readonly stages: readonly LocalStage[]
+  readonly engine: EngineSettings
+  /** @default those of the command line */
+  readonly seam?: Omit<SeamSettings, 'codec'>
+  /** Names of the workers. @default worker-0, worker-1, … */
+  readonly names?: readonly string[]
+  /** Loading a stage may take this long. @default 300000 */
+  readonly startTimeoutMs?: number
+  readonly signal?: AbortSignal
+  /** A worker ended on its own: a `WORKER` error naming it, how it ended and the last lines it wrote. At most once. */
+  readonly onExit?: (error: SeamError) => void
+}
+
+/** The line that a worker prints when it is ready. */
+export interface LocalWorker {
+  readonly name: string
+  readonly address: string
+  readonly pid: number
+  readonly layerFirst: number
+  readonly layerEnd: number
+  readonly engine: string
+  readonly backend: string
+}
+
+export interface LocalWorkers {
+  /** In the order of the stages. */
+  readonly workers: readonly LocalWorker[]
+  /**
+   * What is to be reported for `error`: after a broken link it waits a moment for a process that ended to show itself, whose
+   * error says more than the link that it left behind.
+   */
+  explain(error: unknown): Promise<unknown>
+  /** Ends all processes and waits until they are gone, by force after a deadline. Idempotent. */
+  close(): Promise<void>
+}
+
+const BIN = join(dirname(fileURLToPath(import.meta.url)), 'bin.js')
+const DEFAULT_START_TIMEOUT_MS = 300_000
+const CLOSE_MS = 3000
+const EXPLAIN_MS = 300
+const LAST_LINES = 8
+
+/**
+ * Starts one worker process a stage on loopback and waits until all are ready. The processes end with this one, however
+ * it ends. Rejects with the first failure and leaves nothing running.
+ */
+export async function startLocalWorkers(options: LocalWorkersOptions): Promise<LocalWorkers> {
+  const { signal, startTimeoutMs = DEFAULT_START_TIMEOUT_MS } = options
+  let closing: Promise<void> | undefined
+  let ended: SeamError | undefined
+  const onEnd = (error: SeamError) => {
+    if (closing !== undefined || ended !== undefined) return
+    ended = error
+    options.onExit?.(error)
+  }
+  const children = options.stages.map((stage, index) =>
+    startChild(options.names?.[index] ?? `worker-${index}`, argumentsFor(stage, options), onEnd),
+  )
+  const close = () => {
+    closing ??= Promise.all(children.map((child) => child.stop())).then(() => {})
+    return closing
+  }
+  let timer: NodeJS.Timeout | undefined
+  let onAbort: (() => void) | undefined
+  try {
+    const stopped = new Promise<never>((_, reject) => {
+      const late = () => new SeamError('TIMEOUT', `workers were not ready within ${startTimeoutMs} ms`)
+      timer = setTimeout(() => reject(late()), startTimeoutMs)
+      onAbort = () => reject(SeamError.from(signal?.reason, 'ABORTED'))
+      signal?.addEventListener('abort', onAbort)
+      if (signal?.aborted === true) onAbort()
+    })
+    const workers = await Promise.race([Promise.all(children.map(({ ready }) => ready)), stopped])
+    return {
+      workers,
+      async explain(error) {
+        if (!isSeamError(error) || exitCodeOf(error.code) !== ExitCode.LINK) return error
+        for (let waited = 0; ended === undefined && waited < EXPLAIN_MS; waited += 20) {
+          await new Promise((resolve) => setTimeout(resolve, 20))
+        }
+        return ended ?? error
+      },
+      close,
+    }
+  } catch (error) {
+    await close()
+    throw error
+  } finally {
+    clearTimeout(timer)
+    if (onAbort !== undefined) signal?.removeEventListener('abort', onAbort)
+  }
+}
+
+function argumentsFor(stage: LocalStage, { engine, seam }: LocalWorkersOptions): string[] {
+  const what =
+    'model' in stage
+      ? ['--model', stage.model]
+      : ['--manifest', stage.manifest, '--stage', String(stage.stage)]
+  return [
+    ...what,
+    ...[
+      '--chunk',
+      String(engine.chunk),
+      '--ctx',
+      String(engine.ctx),
+      '--sequences',
+      String(engine.sequences),
+    ],
+    ...['--threads', String(engine.threads), '--flash-attn', engine.flashAttn],
+    ...(seam === undefined ? [] : seamArguments(seam)),
+  ]
+}
+
+function seamArguments({
+  framing,
+  transport,
+  liveness,
+  progressDeadline,
+}: Omit<SeamSettings, 'codec'>): string[] {
+  return [
+    ...['--framing', framing, '--transport', transport],
+    ...['--liveness', String(liveness), '--progress-deadline', String(progressDeadline)],
+  ]
+}
+
+interface Child {
+  readonly ready: Promise<LocalWorker>
+  stop(): Promise<void>
+}
+
+function startChild(name: string, args: readonly string[], onEnd: (error: SeamError) => void): Child {
+  // A process group of its own: Ctrl-C on a terminal reaches the parent, which ends the children in good order.
+  const child = spawn(
+    process.execPath,
+    [BIN, 'worker', '--name', name, '--listen', '127.0.0.1:0', '--exit-with-stdin', '--json', ...args],
+    { stdio: ['pipe', 'pipe', 'pipe'], detached: true },
+  )
+  child.stdin.on('error', () => {}) // it may be gone already
+  const lastLines: string[] = []
+  createInterface(child.stderr).on('line', (line) => {
+    lastLines.push(line)
+    if (lastLines.length > LAST_LINES) lastLines.shift()
+  })
+  let ready = false
+  const exited = new Promise<void>((resolve) => {
+    child.once('error', () => resolve()) // it could not be started
+    child.once('close', () => resolve())
+  })
+  return {
+    ready: new Promise((resolve, reject) => {
+      let refusal = ''
+      createInterface(child.stdout).on('line', (line) => {
+        if (ready) return
+        const found = parseReady(line)
+        if (found === undefined) refusal += line
+        else {
+          ready = true
+          resolve(found)
+        }
+      })
+      child.once('error', (error) => {
+        const failed = new SeamError('WORKER', `${name} could not be started: ${error.message}`, {
+          worker: name,
+        })
+        reject(failed)
+      })
+      child.once('close', (code, signal) => {
+        const error =
+          (ready ? undefined : parseRefusal(refusal, name)) ?? endOf(name, code, signal, lastLines)
+        reject(error)
+        onEnd(error)
+      })
+    }),
+    async stop() {
+      child.stdin.end()
+      const force = setTimeout(() => child.kill('SIGKILL'), CLOSE_MS)
+      await exited
+      clearTimeout(force)
+    },
+  }
+}
+
+function endOf(
+  name: string,
+  code: number | null,
+  signal: NodeJS.Signals | null,
+  lastLines: readonly string[],
+): SeamError {
+  const how = signal === null ? `ended with exit status ${code}` : `was ended by ${signal}`
+  const said = lastLines.length === 0 ? '' : `; its last lines: ${lastLines.join(' | ')}`
+  return new SeamError('WORKER', `${name} ${how}${said}`, { worker: name })
+}
+
+function parseReady(line: string): LocalWorker | undefined {
+  const found = parseJson(line)
+  if (typeof found?.address !== 'string' || typeof found.pid !== 'number') return undefined
+  return found as unknown as LocalWorker
+}
+
+/** The error that a worker printed instead of its ready line. */
+function parseRefusal(text: string, name: string): SeamError | undefined {
+  const error = parseJson(text)?.error as { code?: unknown; message?: unknown } | undefined
+  if (typeof error?.message !== 'string' || !isErrorCode(error.code)) return undefined
+  return new SeamError(error.code, `${name}: ${error.message}`, { worker: name })
+}
+
+function parseJson(text: string): Record<string, unknown> | undefined {
+  try {
+    const found: unknown = JSON.parse(text)
+    return typeof found === 'object' && found !== null ? (found as Record<string, unknown>) : undefined
+  } catch {
+    return undefined
+  }
+}

@@ -1,0 +1,106 @@
+import type { SamplerSettings } from '@seamline/core'
+import { type Command, Option } from 'commander'
+import { codecs, framings, transports } from './cluster.ts'
+import { integer, number } from './command.ts'
+import type { EngineSettings } from './settings.ts'
+
+/** What a command line says about {@link EngineSettings}; the rest depends on the model and the command. */
+export interface EngineOptions extends Omit<EngineSettings, 'ctx' | 'sequences'> {
+  readonly ctx?: number
+}
+
+export function addEngineOptions(command: Command): Command {
+  return command
+    .option(
+      '--chunk <tokens>',
+      'tokens in one prefill chunk; part of what makes an output reproducible',
+      integer(1, 4096),
+      64,
+    )
+    .option(
+      '--ctx <tokens>',
+      'positions of one sequence (default: what the model was trained for, at most 4096)',
+      integer(1),
+    )
+    .option('--threads <n>', 'compute threads of each stage', integer(1, 1024), 1)
+    .addOption(new Option('--flash-attn <mode>', 'flash attention').choices(['on', 'off']).default('on'))
+}
+
+export function addSeamOptions(command: Command): Command {
+  const byName = (flags: string, what: string, choices: ReadonlyMap<string, unknown>, initial: string) =>
+    new Option(flags, what).choices([...choices.keys()]).default(initial)
+  return command
+    .addOption(byName('--codec <name>', 'how hidden rows are encoded', codecs, 'f32'))
+    .addOption(byName('--framing <name>', 'how messages become bytes', framings, 'protobuf'))
+    .addOption(byName('--transport <name>', 'what carries the bytes', transports, 'tcp'))
+    .option('--liveness <ms>', 'a process that is silent for this long is dead', integer(50, 3_600_000), 5000)
+    .option(
+      '--progress-deadline <ms>',
+      'a compute step may take this long, and a wait without any step finished',
+      integer(100, 86_400_000),
+      60_000,
+    )
+}
+
+/** How a token is chosen. */
+export interface SamplerOptions {
+  readonly temp: number
+  readonly topK: number
+  readonly topP: number
+  readonly minP: number
+  readonly repeatPenalty: number
+  readonly repeatLastN: number
+  readonly seed?: number
+}
+
+export function addSamplerOptions(command: Command): Command {
+  return command
+    .option('--temp <t>', 'temperature; 0 takes the most likely token', number(0, 100), 0.8)
+    .option('--top-k <n>', 'keep the n most likely tokens; 0 keeps all', integer(0), 40)
+    .option(
+      '--top-p <p>',
+      'keep the most likely tokens up to this probability in all; 1 keeps all',
+      number(0, 1),
+      0.95,
+    )
+    .option(
+      '--min-p <p>',
+      'drop tokens below this share of the most likely one; 0 keeps all',
+      number(0, 1),
+      0.05,
+    )
+    .option('--repeat-penalty <r>', 'above 1 makes recent tokens less likely', number(0, 100), 1)
+    .option('--repeat-last-n <n>', 'tokens that the penalty looks back on', integer(0, 4096), 64)
+    .option(
+      '--seed <n>',
+      'the same seed, settings and prompt give the same text (default: random)',
+      integer(0, 0xffffffff),
+    )
+}
+
+export function samplerSettings(options: SamplerOptions): SamplerSettings {
+  return {
+    temperature: options.temp,
+    topK: options.topK,
+    topP: options.topP,
+    minP: options.minP,
+    penaltyLastN: options.repeatLastN,
+    repeatPenalty: options.repeatPenalty,
+    frequencyPenalty: 0,
+    presencePenalty: 0,
+    seed: options.seed ?? Math.floor(Math.random() * 2 ** 32),
+  }
+}
+
+/** The most likely token every time: what comparisons use. */
+export const GREEDY: SamplerSettings = {
+  temperature: 0,
+  topK: 0,
+  topP: 1,
+  minP: 0,
+  penaltyLastN: 0,
+  repeatPenalty: 1,
+  frequencyPenalty: 0,
+  presencePenalty: 0,
+  seed: 0,
+}

@@ -1,0 +1,79 @@
+import type { LinkFacts } from '@seamline/core'
+import { connectPipeline, type Pipeline } from '@seamline/runtime'
+import { codecs, framings, type LocalStage, named, startLocalWorkers, transports } from './cluster.ts'
+import type { Context } from './command.ts'
+import type { EngineSettings, SeamSettings } from './settings.ts'
+
+interface Address {
+  readonly name: string
+  readonly address: string
+}
+
+interface ConnectOptions {
+  readonly seam: SeamSettings
+  readonly expected: Partial<LinkFacts>
+}
+
+interface LocalOptions extends ConnectOptions {
+  readonly stages: readonly LocalStage[]
+  readonly engine: EngineSettings
+  readonly names?: readonly string[]
+}
+
+/** Connects running workers, hands the pipeline to `use` and leaves the workers running. */
+export async function withRemotePipeline<T>(
+  { signal }: Context,
+  workers: readonly Address[],
+  options: ConnectOptions,
+  use: (pipeline: Pipeline) => Promise<T>,
+): Promise<T> {
+  const pipeline = await connect(workers, options, signal)
+  try {
+    return await use(pipeline)
+  } finally {
+    await pipeline.close()
+  }
+}
+
+/**
+ * Starts worker processes on this machine, connects them, hands the pipeline to `use` and ends the processes whatever
+ * happens. A process that ends on its own is the error that comes out, rather than the broken link it leaves.
+ */
+export async function withLocalPipeline<T>(
+  { ui, signal }: Context,
+  options: LocalOptions,
+  use: (pipeline: Pipeline) => Promise<T>,
+): Promise<T> {
+  const { stages, engine, seam, names } = options
+  let pipeline: Pipeline | undefined
+  ui.progress(`starting ${stages.length} worker(s)`)
+  const local = await startLocalWorkers({
+    ...{ stages, engine, seam, signal },
+    ...(names === undefined ? {} : { names }),
+    onExit: (error) => pipeline?.fail(error),
+  })
+  try {
+    pipeline = await connect(local.workers, options, signal)
+    return await use(pipeline)
+  } catch (error) {
+    throw await local.explain(error)
+  } finally {
+    await pipeline?.close()
+    await local.close()
+  }
+}
+
+function connect(
+  workers: readonly Address[],
+  { seam, expected }: ConnectOptions,
+  signal: AbortSignal,
+): Promise<Pipeline> {
+  return connectPipeline({
+    ...{ workers, codecs, expected, signal },
+    codec: seam.codec,
+    transport: named('transport', transports, seam.transport)(),
+    framings: [named('framing', framings, seam.framing)()],
+    livenessMs: seam.liveness,
+    progressMs: seam.progressDeadline,
+  })
+}

@@ -1,0 +1,29 @@
+/** How every stage of a pipeline and its unsplit reference compute; equal on all of them, or the handshake refuses. */
+export interface EngineSettings {
+  /** Tokens in one prefill chunk. */
+  readonly chunk: number
+  /** Positions of one sequence. */
+  readonly ctx: number
+  readonly sequences: number
+  /** Compute threads of each stage. */
+  readonly threads: number
+  readonly flashAttn: 'on' | 'off'
+}
+
+/** What lies between two processes; names as in `--help`. */
+export interface SeamSettings {
+  readonly codec: string
+  readonly framing: string
+  readonly transport: string
+  /** Milliseconds of silence after which a process is dead. */
+  readonly liveness: number
+  /** Milliseconds that a compute step, or a wait without any finished step, may take. */
+  readonly progressDeadline: number
+}
+
+/** Positions of one sequence when nobody says otherwise: KV memory grows with them. */
+const DEFAULT_CONTEXT = 4096
+
+export function contextOf(asked: number | undefined, trainedFor: number): number {
+  return asked ?? Math.min(trainedFor, DEFAULT_CONTEXT)
+}
