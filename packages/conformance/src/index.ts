@@ -1,1 +1,6 @@
+export * from './codec-suite.ts'
+export * from './executor-suite.ts'
+export * from './framing-suite.ts'
+export * from './sample-messages.ts'
+export * from './tcp-proxy.ts'
 export * from './transport-suite.ts'

@@ -104,7 +104,8 @@ async function staticCode() {
   }
 }
 
-async function generate() {
+/** What each file should hold, by path. */
+export async function generate() {
   const schema = loadSchema()
   const vectors = JSON.parse(readFileSync(vectorsPath, 'utf8')).map((vector) => ({
     ...vector,

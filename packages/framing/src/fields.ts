@@ -23,7 +23,10 @@ function inside(name: string | number, error: unknown): unknown {
   return error instanceof Refused ? new Refused(error.problem, [name, ...error.path]) : error
 }
 
-const show = (value: unknown): string => (typeof value === 'string' ? JSON.stringify(value) : String(value))
+function show(value: unknown): string {
+  if (typeof value !== 'string') return String(value)
+  return value.length > 64 ? `text of ${value.length} characters` : JSON.stringify(value)
+}
 
 /**
  * A 64-bit integer as protobufjs reads it, in two halves, as a number. What is 2^53 or more may be rounded, but
