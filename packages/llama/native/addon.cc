@@ -285,17 +285,16 @@ class NativeStage : public Napi::ObjectWrap<NativeStage> {
     return Enqueue(info.Env(), std::move(job));
   }
 
-  // (sequence, state: Uint8Array), resolves with the length
+  // (sequence, position, state: Uint8Array)
   Napi::Value Restore(const Napi::CallbackInfo &info) {
     const int sequence = info[0].As<Napi::Number>().Int32Value();
-    const auto state = info[1].As<Napi::Uint8Array>();
+    const int position = info[1].As<Napi::Number>().Int32Value();
+    const auto state = info[2].As<Napi::Uint8Array>();
     auto job = std::make_unique<Job>(info.Env());
     job->keep(state);
-    auto length = std::make_shared<int>(0);
-    job->run = [this, sequence, length, data = state.Data(), size = state.ByteLength()] {
-      *length = stage_->restore(sequence, data, size);
+    job->run = [this, sequence, position, data = state.Data(), size = state.ByteLength()] {
+      stage_->restore(sequence, position, data, size);
     };
-    job->value = [length](Napi::Env env) -> Napi::Value { return Napi::Number::New(env, *length); };
     return Enqueue(info.Env(), std::move(job));
   }
 

@@ -404,7 +404,7 @@ void test_state() {
   std::vector<uint8_t> state;
   for (size_t i = 0; i < chain.stages.size(); i++) {
     state = chain.stages[i]->save(0);
-    CHECK(other.stages[i]->restore(1, state.data(), state.size()) == 26);
+    other.stages[i]->restore(1, 26, state.data(), state.size());
   }
   for (int i = 7; i < 12; i++) {
     next = other.feed(1, 19 + i, next.tokens);
@@ -412,16 +412,22 @@ void test_state() {
   }
 
   Stage &last = *other.stages.back();
-  const auto restore = [&](const std::vector<uint8_t> &bytes) { last.restore(1, bytes.data(), bytes.size()); };
+  const auto restore = [&](const std::vector<uint8_t> &bytes, int position = 26) {
+    last.restore(1, position, bytes.data(), bytes.size());
+  };
   for (const size_t size : {size_t{0}, size_t{7}, size_t{12}, size_t{40}}) {
     check_throws("PROTOCOL", "", [&] { restore({state.begin(), state.begin() + static_cast<int64_t>(size)}); });
   }
-  CHECK(last.restore(1, state.data(), state.size()) == 26);
   check_throws("EXECUTOR", "refused", [&] { restore({state.begin(), state.end() - 1}); });
   std::vector<uint8_t> foreign = state;
   foreign[12] ^= 1;
   check_throws("MISMATCH", "layers 2-4", [&] { restore(foreign); });
-  CHECK(last.restore(1, state.data(), state.size()) == 26);
+  check_throws("MISMATCH", "26 positions, not 25", [&] { last.restore(1, 25, state.data(), state.size()); });
+  restore(state);
+  other.stages.front()->roll_back(1, 26);
+  CHECK(other.feed(1, 26, expected[6].tokens) == expected[7]);
+  chain.open(1);
+  restore(chain.stages.back()->save(1), 0);
 }
 
 void test_sampler() {

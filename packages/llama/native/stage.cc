@@ -443,8 +443,12 @@ std::vector<uint8_t> Stage::save(int sequence) const {
   return state;
 }
 
-int Stage::restore(int sequence, const uint8_t *data, size_t size) {
+void Stage::restore(int sequence, int position, const uint8_t *data, size_t size) {
   Sequence &target = usable(sequence);
+  truncate(sequence, 0);
+  target.prompt_tail.clear();
+  target.sampled.clear();
+
   StateReader reader(data, size);
   if (std::memcmp(reader.take(sizeof kStateMagic), kStateMagic, sizeof kStateMagic) != 0) {
     throw StageError("PROTOCOL", "these bytes are not the saved state of a stage");
@@ -455,13 +459,16 @@ int Stage::restore(int sequence, const uint8_t *data, size_t size) {
     throw StageError("MISMATCH", "the state is of " + identity + ", this stage is " + options_.identity);
   }
   const int length = reader.take_int();
-  if (length < 0 || length > options_.context_length) {
+  if (length != position) {
+    throw StageError("MISMATCH", "the state has " + std::to_string(length) + " positions, not " +
+                                     std::to_string(position));
+  }
+  if (length > options_.context_length) {
     throw StageError("LIMIT", "the state has " + std::to_string(length) + " positions; the context has " +
                                   std::to_string(options_.context_length));
   }
   std::vector<int32_t> prompt_tail(reader.take_count(sizeof(int32_t)));
-  std::memcpy(prompt_tail.data(), reader.take(prompt_tail.size() * sizeof(int32_t)),
-              prompt_tail.size() * sizeof(int32_t));
+  for (int32_t &token : prompt_tail) token = reader.take_int();
   std::vector<Sampled> sampled(reader.take_count(2 * sizeof(int32_t)));
   for (Sampled &entry : sampled) {
     entry.position = reader.take_int();
@@ -469,12 +476,9 @@ int Stage::restore(int sequence, const uint8_t *data, size_t size) {
   }
 
   const uint64_t mark = log_ring().mark();
-  truncate(sequence, 0);
-  target.sampled.clear();
   const size_t kv_bytes = reader.left();
-  const size_t read =
-      length == 0 ? kv_bytes
-                  : api_.llama_state_seq_set_data(context_.get(), reader.take(kv_bytes), kv_bytes, sequence);
+  const uint8_t *kv = reader.take(kv_bytes);
+  const size_t read = api_.llama_state_seq_set_data(context_.get(), kv, kv_bytes, sequence);
   const int highest = api_.llama_memory_seq_pos_max(memory_, sequence);
   if (read != kv_bytes || highest != length - 1) {
     truncate(sequence, 0);
@@ -484,5 +488,4 @@ int Stage::restore(int sequence, const uint8_t *data, size_t size) {
   target.oldest = std::max(0, static_cast<int>(api_.llama_memory_seq_pos_min(memory_, sequence)));
   target.prompt_tail = std::move(prompt_tail);
   target.sampled = std::move(sampled);
-  return length;
 }

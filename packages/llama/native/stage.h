@@ -97,8 +97,9 @@ class Stage {
 
   // KV cells, length and sampling history of a sequence.
   std::vector<uint8_t> save(int sequence) const;
-  // Replaces them and returns the length. On failure the sequence is empty.
-  int restore(int sequence, const uint8_t *data, size_t size);
+  // Replaces them by saved ones of length `position`. Throws PROTOCOL, MISMATCH, LIMIT or EXECUTOR; the sequence is then
+  // empty.
+  void restore(int sequence, int position, const uint8_t *data, size_t size);
 
  private:
   struct Sampled {

@@ -169,7 +169,6 @@ function checkFacts(path: string, facts: StageFacts, loaded: NativeFacts, whole:
 interface Session extends StageSession {
   readonly sequence: number
   position: number
-  closed: boolean
   /** Steps and restores that have not settled. */
   inFlight: number
 }
@@ -177,25 +176,31 @@ interface Session extends StageSession {
 function executorOf(native: NativeStage, sink: SpanSink | null, spec: StageSpec): StageExecutor {
   const first = spec.layerFirst === 0
   const last = spec.layerEnd === spec.layerCount
-  const sessions = new Map<StageSession, Session>()
+  const sessions = new Set<StageSession>()
   const free = Array.from({ length: spec.maxSequences }, (_, i) => i)
   let closing: Promise<void> | null = null
 
-  /** Tracks work that moves the position of a session. */
-  async function during<T>(rows: readonly Session[], work: Promise<T>): Promise<T> {
-    for (const session of rows) session.inFlight += 1
+  /** Tracks work that moves the position of its sessions, and ends with `ABORTED` when one was closed meanwhile. */
+  async function during<T>(moved: readonly Session[], work: Promise<T>): Promise<T> {
+    for (const session of moved) session.inFlight += 1
     try {
-      return await work
+      const result = await work
+      requireSessions(moved)
+      return result
     } catch (error) {
       throw nativeError(error)
     } finally {
-      for (const session of rows) session.inFlight -= 1
+      for (const session of moved) session.inFlight -= 1
     }
   }
 
-  function requireOpen(session?: Session): void {
+  function requireOpen(): void {
     if (closing !== null) throw new SeamError('CLOSED', 'the executor is closed')
-    if (session?.closed) throw new SeamError('ABORTED', 'the session is closed')
+  }
+
+  function requireSessions(used: readonly StageSession[]): void {
+    if (!used.every((session) => sessions.has(session)))
+      throw new SeamError('ABORTED', 'the session is closed')
   }
 
   function openSession({ sampler, promptTail }: SessionOptions): StageSession {
@@ -214,11 +219,11 @@ function executorOf(native: NativeStage, sink: SpanSink | null, spec: StageSpec)
     const session: Session = {
       sequence,
       position: 0,
-      closed: false,
       inFlight: 0,
 
       rollback(position) {
-        requireOpen(session)
+        requireOpen()
+        requireSessions([session])
         if (session.inFlight > 0) {
           throw new SeamError('USAGE', `rollback with ${session.inFlight} calls of the session in flight`)
         }
@@ -240,40 +245,37 @@ function executorOf(native: NativeStage, sink: SpanSink | null, spec: StageSpec)
       },
 
       async saveState() {
-        requireOpen(session)
+        requireOpen()
+        requireSessions([session])
         return new Uint8Array(await during([], native.save(sequence)))
       },
 
       async restoreState(state, position) {
-        requireOpen(session)
+        requireOpen()
+        requireSessions([session])
         session.position = 0
-        const restored = await during([session], native.restore(sequence, state))
-        if (restored !== position) {
-          native.rollBack(sequence, 0).catch(() => {})
-          throw new SeamError('MISMATCH', `the state has ${restored} positions, not ${position}`)
-        }
+        await during([session], native.restore(sequence, position, state))
         session.position = position
       },
 
       close() {
         closed ??= (async () => {
-          session.closed = true
+          sessions.delete(session)
           if (closing !== null) return closing
           await native.closeSequence(sequence).catch(() => {})
-          sessions.delete(session)
           free.push(sequence)
         })()
         return closed
       },
     }
-    sessions.set(session, session)
+    sessions.add(session)
     return session
   }
 
   async function step(step: Step): Promise<StepResult> {
     requireOpen()
     const { rows, tokenCount, packed } = packRows(step)
-    const samples = rows.length === 0 ? 0 : step.rows.filter((row) => row.sample).length
+    const samples = step.rows.filter((row) => row.sample).length
     checkMemory(step, rows.length * tokenCount, samples)
     const result = await during(rows, native.step(packed, tokenCount, step.input, step.output, step.logits))
     for (const [i, session] of rows.entries()) session.position = step.rows[i]!.position + tokenCount
@@ -292,8 +294,8 @@ function executorOf(native: NativeStage, sink: SpanSink | null, spec: StageSpec)
     }
     const packed = new Int32Array(3 * step.rows.length)
     const rows = step.rows.map((row, i) => {
-      const session = sessions.get(row.session)
-      if (session === undefined || session.closed) throw new SeamError('ABORTED', 'the session is closed')
+      const session = row.session as Session
+      requireSessions([session])
       if (row.tokenCount !== tokenCount) {
         throw new SeamError('USAGE', `rows of ${tokenCount} and ${row.tokenCount} tokens in one step`)
       }

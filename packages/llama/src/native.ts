@@ -48,7 +48,8 @@ export interface NativeStage {
   /** Ends the steps of the sequence first. */
   closeSequence(sequence: number): Promise<void>
   save(sequence: number): Promise<ArrayBuffer>
-  restore(sequence: number, state: Uint8Array): Promise<number>
+  /** Empties the sequence when it fails. */
+  restore(sequence: number, position: number, state: Uint8Array): Promise<void>
   /** Immediate: marks the load or the steps that are queued or running. */
   abort(): void
   /** Fails what is queued, waits for what runs, frees the model. Nothing may be called afterwards. */
