@@ -27,7 +27,7 @@ export interface TransportSuiteOptions {
   readonly unanswered?: () => Promise<{ readonly address: string; dispose(): Promise<void> }>
   /** Dial and close cycles of the leak case. @default 200 */
   readonly cycles?: number
-  /** Longest wait for anything that a case expects. @default 10000 */
+  /** Longest time that a case waits for what it expects. @default 20000 */
   readonly deadlineMs?: number
 }
 
@@ -43,15 +43,15 @@ const stallLimitBytes = 256 * MiB
  * nothing after `onClose`, `released` exactly once, in order and never during a send.
  */
 export function transportSuite(options: TransportSuiteOptions): void {
-  const { describe, it, create, unanswered, cycles = 200, deadlineMs = 10_000 } = options
+  const { describe, it, create, unanswered, cycles = 200, deadlineMs = 20_000 } = options
 
   function test(name: string, body: (bench: Bench) => Promise<void>): void {
     it(name, async () => {
       const fixture = await create()
       const bench = createBench(fixture, deadlineMs)
       try {
-        await body(bench)
-        await bench.finish()
+        await bench.within(body(bench))
+        await bench.within(bench.finish())
       } finally {
         await bench.dispose()
         await fixture.dispose?.()
@@ -626,6 +626,8 @@ interface Bench {
   connect(listener: Listener, options?: PeerOptions, signal?: AbortSignal): Promise<Pair>
   pair(near?: PeerOptions, far?: PeerOptions): Promise<Pair>
   until(condition: () => boolean, what: string): Promise<void>
+  /** Fails when `work` takes longer than the deadline. */
+  within(work: Promise<void>): Promise<void>
   /** Gives whatever should not happen a chance to happen. */
   settle(): Promise<void>
   /** Ends everything and fails when a rule was broken. */
@@ -687,15 +689,26 @@ function createBench({ transport, address }: TransportFixture, deadlineMs: numbe
         await new Promise((resolve) => setTimeout(resolve, 1))
       }
     },
-    settle: () => new Promise((resolve) => setTimeout(resolve, 20)),
+    async within(work) {
+      let timer: NodeJS.Timeout | undefined
+      const late = new Promise<never>((_, reject) => {
+        timer = setTimeout(
+          () => reject(new assert.AssertionError({ message: `over ${deadlineMs} ms` })),
+          deadlineMs,
+        )
+      })
+      await Promise.race([work, late]).finally(() => clearTimeout(timer))
+    },
+    async settle() {
+      await new Promise((resolve) => setTimeout(resolve, 5))
+      check()
+    },
     async finish() {
       await bench.settle()
-      check()
       await bench.dispose()
       const opened = peers.filter(isOpened)
       await bench.until(() => opened.every((peer) => peer.closes.length > 0), 'onClose of every connection')
       await bench.settle()
-      check()
       for (const peer of opened) {
         assert.equal(peer.closes.length, 1, 'onClose runs exactly once')
         assert.equal(peer.releases, peer.sends, 'every send is released')

@@ -116,11 +116,14 @@ export function createEndpoint(wire: Wire, highWaterMarkBytes: number): Endpoint
       return queuedBytes
     },
     send(bytes, released) {
-      if (ending) throw new SeamError('CLOSED', `send of ${bytes.length} B to ${wire.remote} after the end`)
+      if (ending) {
+        const cause = peerEnded ? 'the peer closed the connection' : 'this side closed the connection'
+        throw new SeamError('CLOSED', `cannot send ${bytes.length} B to ${wire.remote}: ${cause}`)
+      }
       const sent = { bytes: bytes.length, released }
       unsent.add(sent)
       queuedBytes += sent.bytes
-      wire.write(bytes, () => written(sent))
+      if (!broken) wire.write(bytes, () => written(sent))
       if (queuedBytes < highWaterMarkBytes) return true
       drainDue = true
       return false
@@ -154,6 +157,7 @@ export function createEndpoint(wire: Wire, highWaterMarkBytes: number): Endpoint
     abort(error) {
       if (broken || gone) return
       const flushed = ending && unsent.size === 0
+      ending = true
       endpoint.failed(error)
       wire.destroy(flushed)
     },
@@ -201,7 +205,6 @@ export function createEndpoint(wire: Wire, highWaterMarkBytes: number): Endpoint
     failed(error) {
       reason ??= error
       broken = true
-      ending = true
     },
     closed() {
       if (gone) return
