@@ -32,21 +32,14 @@ export interface Endpoint {
   nextBuffer(): Uint8Array | undefined
   /** `bytes` bytes were read into the last {@link nextBuffer}. */
   filled(bytes: number): void
-  /** Copies out of `source` into the handler's memory, in pieces, until it is empty or the handler takes no more. */
-  receive(source: Source): void
+  /** Copies `chunk` into the handler's memory, in pieces; returns the bytes taken, fewer than all when it paused or broke. */
+  receive(chunk: Uint8Array): number
   /** The peer ended its direction and every byte before that was received. */
   ended(): void
   /** The wire broke; {@link closed} follows. */
   failed(error: SeamError): void
   /** Nothing more will come from the wire, and it holds no memory of the sender. */
   closed(): void
-}
-
-/** Bytes that wait on this side of a wire. */
-export interface Source {
-  readonly availableBytes: number
-  /** Moves bytes to the front of `target`; returns how many. */
-  copyInto(target: Uint8Array): number
 }
 
 interface Sent {
@@ -117,8 +110,10 @@ export function createEndpoint(wire: Wire, highWaterMarkBytes: number): Endpoint
     },
     send(bytes, released) {
       if (ending) {
-        const cause = peerEnded ? 'the peer closed the connection' : 'this side closed the connection'
-        throw new SeamError('CLOSED', `cannot send ${bytes.length} B to ${wire.remote}: ${cause}`)
+        throw new SeamError(
+          'CLOSED',
+          `cannot send ${bytes.length} B to ${wire.remote}: the connection is closed`,
+        )
       }
       const sent = { bytes: bytes.length, released }
       unsent.add(sent)
@@ -191,12 +186,17 @@ export function createEndpoint(wire: Wire, highWaterMarkBytes: number): Endpoint
         fail(error)
       }
     },
-    receive(source) {
-      while (source.availableBytes > 0) {
+    receive(chunk) {
+      let taken = 0
+      while (taken < chunk.length) {
         const target = endpoint.nextBuffer()
-        if (target === undefined) return
-        endpoint.filled(source.copyInto(target))
+        if (target === undefined) break
+        const piece = chunk.subarray(taken, taken + target.length)
+        target.set(piece)
+        taken += piece.length
+        endpoint.filled(piece.length)
       }
+      return taken
     },
     ended() {
       peerEnded = true

@@ -6,13 +6,13 @@ export interface MemoryOptions {
   readonly highWaterMarkBytes?: number
 }
 
-// Most bytes that one turn of the event loop delivers on a connection, about what one read of a socket brings.
+// What one read of a socket brings at most.
 const segmentBytes = 1 << 16
 
 /**
  * A network inside this process; each call makes another one. Any text is an address, and one that ends in `:0`
- * gets a free number, as with TCP. Bytes arrive in a later turn of the event loop, copied once, without message
- * edges. Nothing is buffered beyond the queue of the sender: memory is released when the peer has consumed it,
+ * gets a free number, as with TCP. Bytes arrive in a later turn of the event loop, copied once, in pieces of at most
+ * 64 KiB. Nothing is buffered beyond the queue of the sender: memory is released when the peer has consumed it,
  * and a paused peer stops the queue.
  */
 export function memory(options: MemoryOptions = {}): Transport {
@@ -72,132 +72,104 @@ export function memory(options: MemoryOptions = {}): Transport {
   }
 }
 
-/** Two endpoints joined by two {@link lane}s. */
+/** Two endpoints joined by one {@link pipe} in each direction. */
 function connectPair(
   nearRemote: string,
   farRemote: string,
   highWaterMarkBytes: number,
 ): [Endpoint, Endpoint] {
-  let down = false
-  const finish = (ends: () => void) => {
-    if (down) return
-    down = true
+  let ends = 0
+  let over = false
+  const out = pipe(() => far, onEnd)
+  const back = pipe(() => near, onEnd)
+  const near = join(nearRemote, out, back, () => far)
+  const far = join(farRemote, back, out, () => near)
+
+  function onEnd(): void {
+    ends += 1
+    if (ends === 2) finish()
+  }
+
+  function finish(broken?: Endpoint): void {
+    if (over) return
+    over = true
     out.stop()
     back.stop()
-    setImmediate(ends)
+    setImmediate(() => {
+      broken?.failed(new SeamError('RESET', `${broken.connection.remote} aborted the connection`))
+    })
+    setImmediate(near.closed)
+    setImmediate(far.closed)
   }
-  const closeBoth = () => {
-    near.closed()
-    far.closed()
-  }
-  const onEnd = () => {
-    if (out.ended && back.ended) finish(closeBoth)
-  }
-  const out = lane(() => far, onEnd)
-  const back = lane(() => near, onEnd)
-  const make = (remote: string, outgoing: Lane, incoming: Lane, peer: () => Endpoint) =>
-    createEndpoint(
+
+  function join(remote: string, outgoing: Pipe, incoming: Pipe, peer: () => Endpoint): Endpoint {
+    return createEndpoint(
       {
         remote,
         write: outgoing.write,
         end: () => outgoing.write(undefined, () => {}),
-        destroy: () =>
-          finish(() => {
-            peer().failed(new SeamError('RESET', 'the peer aborted the connection'))
-            closeBoth()
-          }),
-        pause: incoming.pause,
-        resume: incoming.resume,
+        destroy: () => finish(peer()),
+        pause: () => incoming.flow(false),
+        resume: () => incoming.flow(true),
       },
       highWaterMarkBytes,
     )
-  const near: Endpoint = make(nearRemote, out, back, () => far)
-  const far: Endpoint = make(farRemote, back, out, () => near)
+  }
+
   return [near, far]
 }
 
-interface Lane {
-  /** The receiver saw the end. */
-  readonly ended: boolean
-  /** `undefined` is the end. */
+interface Pipe {
+  /** Queues bytes, or the end (`undefined`). */
   write(bytes: Uint8Array | undefined, done: () => void): void
-  pause(): void
-  resume(): void
+  flow(on: boolean): void
   stop(): void
 }
 
-/** One direction: a queue that a turn of the event loop empties into the receiver, one segment at a time. */
-function lane(receiver: () => Endpoint, onEnd: () => void): Lane {
+/** One direction: a queue that goes to the receiver one segment in each turn of the event loop. */
+function pipe(receiver: () => Endpoint, onEnd: () => void): Pipe {
   const queue: Array<{ bytes: Uint8Array | undefined; done: () => void }> = []
   let offset = 0
-  let turn: NodeJS.Immediate | undefined
-  let held = false
+  let flowing = true
   let stopped = false
-  let ended = false
+  let scheduled = false
 
   function schedule(): void {
-    if (turn === undefined && !held && !stopped && queue.length > 0) turn = setImmediate(deliver)
+    if (scheduled || !flowing || stopped || queue.length === 0) return
+    scheduled = true
+    setImmediate(deliver)
   }
 
   function deliver(): void {
-    turn = undefined
-    let index = 0
-    let budgetBytes = segmentBytes
-    const skipConsumed = () => {
-      while (index < queue.length && queue[index]?.bytes?.length === offset) {
-        index += 1
-        offset = 0
-      }
-    }
-    skipConsumed()
-    receiver().receive({
-      get availableBytes() {
-        return Math.min(budgetBytes, (queue[index]?.bytes?.length ?? 0) - offset)
-      },
-      copyInto(target) {
-        let copied = 0
-        while (copied < target.length && budgetBytes > 0) {
-          const bytes = queue[index]?.bytes
-          if (bytes === undefined) break
-          const count = Math.min(target.length - copied, bytes.length - offset, budgetBytes)
-          target.set(bytes.subarray(offset, offset + count), copied)
-          copied += count
-          offset += count
-          budgetBytes -= count
-          skipConsumed()
-        }
-        return copied
-      },
-    })
-    for (const { done } of queue.splice(0, index)) done()
+    scheduled = false
     const head = queue[0]
-    if (head !== undefined && head.bytes === undefined && !held && !stopped) {
-      queue.length = 0
-      ended = true
+    if (head === undefined || !flowing || stopped) return
+    if (head.bytes === undefined) {
+      queue.shift()
       receiver().ended()
       onEnd()
+      return
+    }
+    offset += receiver().receive(head.bytes.subarray(offset, offset + segmentBytes))
+    if (offset === head.bytes.length) {
+      queue.shift()
+      offset = 0
+      head.done()
     }
     schedule()
   }
 
   return {
-    get ended() {
-      return ended
-    },
     write(bytes, done) {
       queue.push({ bytes, done })
       schedule()
     },
-    pause() {
-      held = true
-    },
-    resume() {
-      held = false
+    flow(on) {
+      flowing = on
       schedule()
     },
     stop() {
       stopped = true
-      if (turn !== undefined) clearImmediate(turn)
     },
   }
 }

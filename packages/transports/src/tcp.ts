@@ -38,8 +38,8 @@ export function tcp(options: TcpOptions = {}): Transport {
           onread: {
             buffer: () => endpoint?.nextBuffer() ?? stage,
             callback: (bytes, buffer) => {
-              if (buffer === stage) receive(socket, endpoint, stage.subarray(0, bytes))
-              else endpoint?.filled(bytes)
+              if (buffer !== stage) endpoint?.filled(bytes)
+              else if (endpoint !== undefined) receive(socket, endpoint, stage.subarray(0, bytes))
               return true
             },
           },
@@ -139,19 +139,8 @@ function attach(socket: Socket, remote: string, highWaterMarkBytes: number): End
 }
 
 /** Gives `chunk` to the handler; what it does not take because it paused goes back to the front of the stream. */
-function receive(socket: Socket, endpoint: Endpoint | undefined, chunk: Uint8Array): void {
-  let taken = 0
-  endpoint?.receive({
-    get availableBytes() {
-      return chunk.length - taken
-    },
-    copyInto(target) {
-      const bytes = Math.min(target.length, chunk.length - taken)
-      target.set(chunk.subarray(taken, taken + bytes))
-      taken += bytes
-      return bytes
-    },
-  })
+function receive(socket: Socket, endpoint: Endpoint, chunk: Uint8Array): void {
+  const taken = endpoint.receive(chunk)
   // A copy, because `chunk` may be the stage.
   if (taken < chunk.length && !socket.destroyed) socket.unshift(chunk.slice(taken))
 }
