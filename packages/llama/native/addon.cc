@@ -161,6 +161,11 @@ class NativeStage : public Napi::ObjectWrap<NativeStage> {
     return promise;
   }
 
+  static std::vector<int32_t> Tokens(const Napi::Value &value) {
+    const auto array = value.As<Napi::Int32Array>();
+    return {array.Data(), array.Data() + array.ElementLength()};
+  }
+
   Napi::Value Load(const Napi::CallbackInfo &info) {
     auto job = std::make_unique<Job>(info.Env());
     job->abortable = true;
@@ -180,7 +185,7 @@ class NativeStage : public Napi::ObjectWrap<NativeStage> {
     return Enqueue(info.Env(), std::move(job));
   }
 
-  // (sequence, settings, promptTail: Int32Array)
+  // (sequence, settings, history: Int32Array)
   Napi::Value Open(const Napi::CallbackInfo &info) {
     const int sequence = info[0].As<Napi::Number>().Int32Value();
     const auto from = info[1].As<Napi::Object>();
@@ -195,10 +200,8 @@ class NativeStage : public Napi::ObjectWrap<NativeStage> {
     settings.frequency_penalty = number("frequencyPenalty").FloatValue();
     settings.presence_penalty = number("presencePenalty").FloatValue();
     settings.seed = number("seed").Uint32Value();
-    const auto tail = info[2].As<Napi::Int32Array>();
-    std::vector<int32_t> prompt_tail(tail.Data(), tail.Data() + tail.ElementLength());
     auto job = std::make_unique<Job>(info.Env());
-    job->run = [this, sequence, settings, prompt_tail] { stage_->open(sequence, settings, prompt_tail); };
+    job->run = [this, sequence, settings, history = Tokens(info[2])] { stage_->open(sequence, settings, history); };
     return Enqueue(info.Env(), std::move(job));
   }
 
@@ -249,12 +252,14 @@ class NativeStage : public Napi::ObjectWrap<NativeStage> {
     return Napi::Boolean::New(info.Env(), stage_ != nullptr && stage_->can_roll_back(sequence, length));
   }
 
-  // (sequence, length)
+  // (sequence, length, history: Int32Array)
   Napi::Value RollBack(const Napi::CallbackInfo &info) {
     const int sequence = info[0].As<Napi::Number>().Int32Value();
     const int length = info[1].As<Napi::Number>().Int32Value();
     auto job = std::make_unique<Job>(info.Env());
-    job->run = [this, sequence, length] { stage_->roll_back(sequence, length); };
+    job->run = [this, sequence, length, history = Tokens(info[2])] {
+      stage_->roll_back(sequence, length, history);
+    };
     return Enqueue(info.Env(), std::move(job));
   }
 

@@ -1,10 +1,12 @@
 // Tests of the engine without Node, one per argument: driver TEST LIBRARIES. They make their own models, as whole files
 // and as stages with the same tensors, through the gguf functions of libggml-base.
 #include <dlfcn.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -153,11 +155,11 @@ struct Chain {
   explicit Chain(const std::vector<int> &cuts) {
     for (size_t i = 0; i + 1 < cuts.size(); i++) stages.push_back(make_stage(stage_options(cuts[i], cuts[i + 1])));
   }
-  void open(int sequence, const SamplerSettings &sampler = {}, const std::vector<int32_t> &prompt_tail = {}) {
-    for (auto &stage : stages) stage->open(sequence, sampler, prompt_tail);
+  void open(int sequence, const SamplerSettings &sampler = {}, const std::vector<int32_t> &history = {}) {
+    for (auto &stage : stages) stage->open(sequence, sampler, history);
   }
-  void roll_back(int sequence, int length) {
-    for (auto &stage : stages) stage->roll_back(sequence, length);
+  void roll_back(int sequence, int length, const std::vector<int32_t> &history = {}) {
+    for (auto &stage : stages) stage->roll_back(sequence, length, history);
   }
   Output step(const std::vector<StepRow> &rows, const std::vector<int32_t> &tokens) {
     const size_t hidden = tokens.size() * kEmbedding;
@@ -219,6 +221,12 @@ SamplerSettings warm(uint32_t seed) {
   settings.repeat_penalty = 1.2f;
   settings.seed = seed;
   return settings;
+}
+
+// A prompt with the first `count` of the tokens that were sampled after it.
+std::vector<int32_t> joined(std::vector<int32_t> prompt, const std::vector<Output> &outputs, size_t count) {
+  for (size_t i = 0; i < count; i++) prompt.push_back(outputs[i].tokens[0]);
+  return prompt;
 }
 
 std::vector<int32_t> tokens_of(const std::vector<Output> &outputs) {
@@ -334,7 +342,7 @@ void test_rollback() {
 
   chain.generate(1, tokens, 12);
   // Back to before the fourth sampled token was fed: its draw comes again, with the same penalties.
-  chain.roll_back(1, 22);
+  chain.roll_back(1, 22, joined(tokens, expected, 3));
   Output output = chain.feed(1, 22, expected[2].tokens);
   CHECK(output == expected[3]);
   for (int i = 4; i < 12; i++) {
@@ -342,7 +350,7 @@ void test_rollback() {
     CHECK(output == expected[static_cast<size_t>(i)]);
   }
   // To nothing and all over again.
-  chain.roll_back(1, 0);
+  chain.roll_back(1, 0, tokens);
   CHECK(chain.generate(1, tokens, 12) == expected);
   chain.roll_back(1, 31);
   check_throws("USAGE", "32", [&] { chain.roll_back(1, 32); });
@@ -395,7 +403,7 @@ void test_state() {
   Chain other({0, 2, kLayers});
   chain.open(0, warm(9), tokens);
   const std::vector<Output> expected = chain.generate(0, tokens, 12);
-  chain.roll_back(0, 25);
+  chain.roll_back(0, 25, joined(tokens, expected, 6));
   Output next = chain.feed(0, 25, expected[5].tokens);
   CHECK(next == expected[6]);
 
@@ -424,10 +432,47 @@ void test_state() {
   check_throws("MISMATCH", "layers 2-4", [&] { restore(foreign); });
   check_throws("MISMATCH", "26 positions, not 25", [&] { last.restore(1, 25, state.data(), state.size()); });
   restore(state);
-  other.stages.front()->roll_back(1, 26);
+  other.stages.front()->roll_back(1, 26, {});
   CHECK(other.feed(1, 26, expected[6].tokens) == expected[7]);
   chain.open(1);
   restore(chain.stages.back()->save(1), 0);
+}
+
+void test_nan() {
+  auto stage = make_stage(stage_options(2, kLayers));
+  stage->open(0, {}, {});
+  std::vector<float> hidden(2 * kEmbedding, 0.5f);
+  Step step;
+  step.rows = {{0, 0, true}};
+  step.token_count = 2;
+  step.hidden = hidden.data();
+  const std::vector<int32_t> expected = stage->step(step).tokens;
+  stage->roll_back(0, 0, {});
+  hidden[3] = std::nanf("");
+  check_throws("EXECUTOR", "NaN", [&] { stage->step(step); });
+  hidden[3] = 0.5f;
+  CHECK(stage->step(step).tokens == expected);
+}
+
+void test_last_words() {
+  auto stage = make_stage(stage_options(0, kLayers));
+  int ends[2];
+  CHECK(pipe(ends) == 0);
+  const pid_t child = fork();
+  CHECK(child >= 0);
+  if (child == 0) {
+    dup2(ends[1], STDERR_FILENO);
+    log_ring().append(GGML_LOG_LEVEL_ERROR, "the line before\n");
+    GGML(ggml_abort)("file.cc", 7, "GGML_ASSERT(%s) failed", "x");
+  }
+  close(ends[1]);
+  std::string words;
+  char buffer[4096];
+  for (ssize_t size; (size = read(ends[0], buffer, sizeof buffer)) > 0;) words.append(buffer, static_cast<size_t>(size));
+  int status = 0;
+  CHECK(waitpid(child, &status, 0) == child);
+  CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
+  CHECK(words.find("llama.cpp: the line before\nllama.cpp aborted: file.cc:7: GGML_ASSERT(x) failed\n") != std::string::npos);
 }
 
 void test_sampler() {
@@ -528,7 +573,8 @@ int main(int argc, char **argv) {
   const std::map<std::string, void (*)()> tests = {
       {"release", test_release}, {"libraries", test_libraries}, {"bad_file", test_bad_file}, {"split", test_split},
       {"rows", test_rows},       {"rollback", test_rollback},   {"abort", test_abort},       {"state", test_state},
-      {"sampler", test_sampler}, {"limits", test_limits}};
+      {"sampler", test_sampler}, {"limits", test_limits},
+      {"nan", test_nan},         {"last_words", test_last_words}};
   const auto test = argc == 3 ? tests.find(argv[1]) : tests.end();
   if (test == tests.end()) {
     std::fprintf(stderr, "usage: driver TEST LIBRARIES\n");

@@ -166,14 +166,13 @@ Stage::Stage(const LlamaApi &api, const StageOptions &options, const std::atomic
   if (options.last) candidates_.resize(static_cast<size_t>(vocabulary_));
 }
 
-void Stage::open(int sequence, const SamplerSettings &sampler, std::vector<int32_t> prompt_tail) {
+void Stage::open(int sequence, const SamplerSettings &sampler, std::vector<int32_t> history) {
   Sequence &target = sequences_[sequence];
   target.open = true;
   target.length = 0;
   target.oldest = 0;
   target.sampler = sampler;
-  target.prompt_tail = std::move(prompt_tail);
-  target.sampled.clear();
+  target.history = std::move(history);
   target.broken.clear();
 }
 
@@ -308,7 +307,7 @@ StepResult Stage::step(const Step &step) {
     Sequence &sequence = sequences_[row.sequence];
     sequence.length = row.position + step.token_count;
     sequence.oldest = api_.llama_memory_seq_pos_min(memory_, row.sequence);
-    if (row.sample) sequence.sampled.push_back({sequence.length, result.tokens[next++]});
+    if (row.sample) sequence.history.push_back(result.tokens[next++]);
   }
   return result;
 }
@@ -348,15 +347,13 @@ int32_t Stage::choose(const Sequence &sequence, int position, const float *logit
       api_.llama_sampler_chain_init(api_.llama_sampler_chain_default_params()), deleter);
   const auto add = [&](llama_sampler *sampler) { api_.llama_sampler_chain_add(chain.get(), sampler); };
 
-  const size_t history = sequence.prompt_tail.size() + sequence.sampled.size();
-  const size_t looked_at = std::min(history, static_cast<size_t>(settings.penalty_last_n));
+  const size_t looked_at = std::min(sequence.history.size(), static_cast<size_t>(settings.penalty_last_n));
   if (looked_at > 0) {
     llama_sampler *penalties = api_.llama_sampler_init_penalties(
         vocabulary_, static_cast<int32_t>(looked_at), settings.repeat_penalty, settings.frequency_penalty,
         settings.presence_penalty);
-    for (size_t i = history - looked_at; i < history; i++) {
-      const size_t tail = sequence.prompt_tail.size();
-      api_.llama_sampler_accept(penalties, i < tail ? sequence.prompt_tail[i] : sequence.sampled[i - tail].token);
+    for (size_t i = sequence.history.size() - looked_at; i < sequence.history.size(); i++) {
+      api_.llama_sampler_accept(penalties, sequence.history[i]);
     }
     add(penalties);
   }
@@ -386,7 +383,7 @@ bool Stage::can_roll_back(int sequence, int length) const {
   return sequences_[sequence].oldest.load() <= needed;
 }
 
-void Stage::roll_back(int sequence, int length) {
+void Stage::roll_back(int sequence, int length, std::vector<int32_t> history) {
   Sequence &target = usable(sequence);
   if (length > target.length) {
     throw StageError("USAGE", "rollback to position " + std::to_string(length) + "; the KV length is " +
@@ -398,7 +395,7 @@ void Stage::roll_back(int sequence, int length) {
     }
     truncate(sequence, length);
   }
-  while (!target.sampled.empty() && target.sampled.back().position > length) target.sampled.pop_back();
+  target.history = std::move(history);
 }
 
 // Cuts the cache to `length` cells and checks that it did: llama.cpp may report success and have emptied the sequence.
@@ -420,19 +417,14 @@ std::vector<uint8_t> Stage::save(int sequence) const {
   const Sequence &source = const_cast<Stage *>(this)->usable(sequence);
   std::vector<uint8_t> state;
   const size_t kv_bytes = api_.llama_state_seq_get_size(context_.get(), sequence);
-  state.reserve(sizeof kStateMagic + options_.identity.size() + 16 + 4 * source.prompt_tail.size() +
-                8 * source.sampled.size() + kv_bytes);
+  state.reserve(sizeof kStateMagic + options_.identity.size() + 12 +
+                source.history.size() * sizeof(int32_t) + kv_bytes);
   put(state, kStateMagic, sizeof kStateMagic);
   put_int(state, static_cast<int32_t>(options_.identity.size()));
   put(state, options_.identity.data(), options_.identity.size());
   put_int(state, source.length);
-  put_int(state, static_cast<int32_t>(source.prompt_tail.size()));
-  put(state, source.prompt_tail.data(), source.prompt_tail.size() * sizeof(int32_t));
-  put_int(state, static_cast<int32_t>(source.sampled.size()));
-  for (const Sampled &sampled : source.sampled) {
-    put_int(state, sampled.position);
-    put_int(state, sampled.token);
-  }
+  put_int(state, static_cast<int32_t>(source.history.size()));
+  put(state, source.history.data(), source.history.size() * sizeof(int32_t));
   const size_t header = state.size();
   state.resize(header + kv_bytes);
   const size_t written = api_.llama_state_seq_get_data(context_.get(), state.data() + header, kv_bytes, sequence);
@@ -446,8 +438,7 @@ std::vector<uint8_t> Stage::save(int sequence) const {
 void Stage::restore(int sequence, int position, const uint8_t *data, size_t size) {
   Sequence &target = usable(sequence);
   truncate(sequence, 0);
-  target.prompt_tail.clear();
-  target.sampled.clear();
+  target.history.clear();
 
   StateReader reader(data, size);
   if (std::memcmp(reader.take(sizeof kStateMagic), kStateMagic, sizeof kStateMagic) != 0) {
@@ -467,13 +458,8 @@ void Stage::restore(int sequence, int position, const uint8_t *data, size_t size
     throw StageError("LIMIT", "the state has " + std::to_string(length) + " positions; the context has " +
                                   std::to_string(options_.context_length));
   }
-  std::vector<int32_t> prompt_tail(reader.take_count(sizeof(int32_t)));
-  for (int32_t &token : prompt_tail) token = reader.take_int();
-  std::vector<Sampled> sampled(reader.take_count(2 * sizeof(int32_t)));
-  for (Sampled &entry : sampled) {
-    entry.position = reader.take_int();
-    entry.token = reader.take_int();
-  }
+  std::vector<int32_t> history(reader.take_count(sizeof(int32_t)));
+  for (int32_t &token : history) token = reader.take_int();
 
   const uint64_t mark = log_ring().mark();
   const size_t kv_bytes = reader.left();
@@ -486,6 +472,5 @@ void Stage::restore(int sequence, int position, const uint8_t *data, size_t size
   }
   target.length = length;
   target.oldest = std::max(0, static_cast<int>(api_.llama_memory_seq_pos_min(memory_, sequence)));
-  target.prompt_tail = std::move(prompt_tail);
-  target.sampled = std::move(sampled);
+  target.history = std::move(history);
 }

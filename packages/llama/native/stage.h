@@ -82,8 +82,9 @@ class Stage {
   int layers() const { return layers_; }
   int vocabulary() const { return vocabulary_; }
 
-  // Takes an unused sequence number below max_sequences. `prompt_tail`: see SessionOptions.
-  void open(int sequence, const SamplerSettings &sampler, std::vector<int32_t> prompt_tail);
+  // Takes an unused sequence number below max_sequences. `history`: the tokens before the first sampled one, oldest first,
+  // for the penalties; what is sampled is appended.
+  void open(int sequence, const SamplerSettings &sampler, std::vector<int32_t> history);
   void close(int sequence);
 
   // Throws PROTOCOL, LIMIT, EXECUTOR or ABORTED; the KV lengths of all rows are then as they were.
@@ -91,29 +92,24 @@ class Stage {
 
   // Whether the cache can be cut back to `length`. Any thread, while the sequence has no step in flight.
   bool can_roll_back(int sequence, int length) const;
-  // The state becomes what it was at that length: a token sampled for position `length` follows from the cells that stay,
-  // and stays with them. Verified against the cache; a failure is thrown here and by every later call for the sequence.
-  void roll_back(int sequence, int length);
+  // Cuts the cache back, verified, and replaces the history. A failure is thrown here and by every later call for the
+  // sequence.
+  void roll_back(int sequence, int length, std::vector<int32_t> history);
 
-  // KV cells, length and sampling history of a sequence.
+  // KV cells, length and history of a sequence.
   std::vector<uint8_t> save(int sequence) const;
   // Replaces them by saved ones of length `position`. Throws PROTOCOL, MISMATCH, LIMIT or EXECUTOR; the sequence is then
   // empty.
   void restore(int sequence, int position, const uint8_t *data, size_t size);
 
  private:
-  struct Sampled {
-    int position;
-    int32_t token;
-  };
   struct Sequence {
     bool open = false;
     int length = 0;
     // Lowest position in the cache: above 0 once a sliding window has moved on.
     std::atomic<int> oldest{0};
     SamplerSettings sampler;
-    std::vector<int32_t> prompt_tail;
-    std::vector<Sampled> sampled;
+    std::vector<int32_t> history;
     // Why the sequence cannot go on, when it cannot.
     std::string broken;
   };

@@ -203,17 +203,22 @@ function executorOf(native: NativeStage, sink: SpanSink | null, spec: StageSpec)
       throw new SeamError('ABORTED', 'the session is closed')
   }
 
+  /** The tokens that the penalties look at; a stage that does not sample has no use for them. */
+  function historyOf(tail: readonly number[]): Int32Array {
+    if (!last) return new Int32Array()
+    checkTokens(tail, spec.vocabulary, 'tail')
+    return Int32Array.from(tail)
+  }
+
   function openSession({ sampler, promptTail }: SessionOptions): StageSession {
     requireOpen()
-    if (last) {
-      checkSampler(sampler)
-      checkTokens(promptTail, spec.vocabulary, 'promptTail')
-    }
+    if (last) checkSampler(sampler)
+    const history = historyOf(promptTail)
     const sequence = free.shift()
     if (sequence === undefined) {
       throw new SeamError('BUSY', `all ${spec.maxSequences} sessions are taken`)
     }
-    native.open(sequence, sampler, Int32Array.from(last ? promptTail : [])).catch(() => {})
+    native.open(sequence, sampler, history).catch(() => {})
 
     let closed: Promise<void> | null = null
     const session: Session = {
@@ -221,7 +226,7 @@ function executorOf(native: NativeStage, sink: SpanSink | null, spec: StageSpec)
       position: 0,
       inFlight: 0,
 
-      rollback(position) {
+      rollback(position, tail) {
         requireOpen()
         requireSessions([session])
         if (session.inFlight > 0) {
@@ -239,8 +244,9 @@ function executorOf(native: NativeStage, sink: SpanSink | null, spec: StageSpec)
             `the cache no longer holds what position ${position} attends to; open a new session and feed it again`,
           )
         }
+        const history = historyOf(tail)
         // Runs before anything that is called later; a failed check there fails every later step of the session.
-        native.rollBack(sequence, position).catch(() => {})
+        native.rollBack(sequence, position, history).catch(() => {})
         session.position = position
       },
 

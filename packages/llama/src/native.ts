@@ -33,7 +33,7 @@ export interface NativeFacts {
 export interface NativeStage {
   /** Once, and before anything else. */
   load(): Promise<NativeFacts>
-  open(sequence: number, sampler: SamplerSettings, promptTail: Int32Array): Promise<void>
+  open(sequence: number, sampler: SamplerSettings, history: Int32Array): Promise<void>
   /** `rows` holds sequence, position and 0 or 1 for sampling, for each row. */
   step(
     rows: Int32Array,
@@ -44,7 +44,7 @@ export interface NativeStage {
   ): Promise<StepResult>
   /** Immediate. For a sequence with no step in flight. */
   canRollBack(sequence: number, length: number): boolean
-  rollBack(sequence: number, length: number): Promise<void>
+  rollBack(sequence: number, length: number, history: Int32Array): Promise<void>
   /** Ends the steps of the sequence first. */
   closeSequence(sequence: number): Promise<void>
   save(sequence: number): Promise<ArrayBuffer>
