@@ -40,6 +40,8 @@ export function command<Options>(name: string, summary: string, run: Action<Opti
       }
       process.on('SIGINT', interrupt)
       process.on('SIGTERM', interrupt)
+      // The reader of a pipe went away, as `head` does: nobody is left to talk to.
+      process.stdout.on('error', interrupt)
       try {
         process.exitCode = (await run({ ui, signal: controller.signal }, options)) ?? ExitCode.OK
       } catch (error) {
@@ -49,6 +51,7 @@ export function command<Options>(name: string, summary: string, run: Action<Opti
         ui.clear()
         process.off('SIGINT', interrupt)
         process.off('SIGTERM', interrupt)
+        process.stdout.off('error', interrupt)
       }
     })
 }

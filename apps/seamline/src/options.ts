@@ -1,30 +1,60 @@
-import type { SamplerSettings } from '@seamline/core'
+import type { LinkFacts, SamplerSettings } from '@seamline/core'
 import { type Command, Option } from 'commander'
 import { codecs, framings, transports } from './cluster.ts'
 import { integer, number } from './command.ts'
 import type { EngineSettings } from './settings.ts'
 
-/** What a command line says about {@link EngineSettings}; the rest depends on the model and the command. */
-export interface EngineOptions extends Omit<EngineSettings, 'ctx' | 'sequences'> {
+/** What a command line says about {@link EngineSettings}; undefined where it says nothing. */
+export interface EngineOptions {
+  readonly chunk?: number
   readonly ctx?: number
+  readonly threads?: number
+  readonly flashAttn?: 'on' | 'off'
 }
 
 export function addEngineOptions(command: Command): Command {
   return command
     .option(
       '--chunk <tokens>',
-      'tokens in one prefill chunk; part of what makes an output reproducible',
+      'tokens in one prefill chunk, part of what makes an output reproducible (default: 64)',
       integer(1, 4096),
-      64,
     )
     .option(
       '--ctx <tokens>',
       'positions of one sequence (default: what the model was trained for, at most 4096)',
       integer(1),
     )
-    .option('--threads <n>', 'compute threads of each stage', integer(1, 1024), 1)
-    .addOption(new Option('--flash-attn <mode>', 'flash attention').choices(['on', 'off']).default('on'))
+    .option('--threads <n>', 'compute threads of each stage (default: 1)', integer(1, 1024))
+    .addOption(new Option('--flash-attn <mode>', 'flash attention (default: on)').choices(['on', 'off']))
 }
+
+/** Completes the options for processes that this command starts. */
+export function engineSettings(
+  options: EngineOptions,
+  trainedContext: number,
+  sequences: number,
+): EngineSettings {
+  const {
+    chunk = 64,
+    ctx = Math.min(trainedContext, DEFAULT_CONTEXT),
+    threads = 1,
+    flashAttn = 'on',
+  } = options
+  return { chunk, ctx, threads, flashAttn, sequences }
+}
+
+/** What running workers must state, as far as the command line has an opinion. */
+export function expectedFacts({ chunk, ctx, threads, flashAttn }: EngineOptions): Partial<LinkFacts> {
+  return {
+    ...(chunk === undefined ? {} : { chunkTokens: chunk }),
+    ...(ctx === undefined ? {} : { contextLength: ctx }),
+    ...(threads === undefined ? {} : { threads }),
+    ...(flashAttn === undefined ? {} : { flashAttention: flashAttn }),
+  }
+}
+
+/** Positions of one sequence when nobody says otherwise: KV memory grows with them. */
+const DEFAULT_CONTEXT = 4096
 
 export function addSeamOptions(command: Command): Command {
   const byName = (flags: string, what: string, choices: ReadonlyMap<string, unknown>, initial: string) =>

@@ -1,8 +1,10 @@
+import { availableParallelism } from 'node:os'
 import type { LinkFacts } from '@seamline/core'
 import { connectPipeline, type Pipeline } from '@seamline/runtime'
 import { codecs, framings, type LocalStage, named, startLocalWorkers, transports } from './cluster.ts'
 import type { Context } from './command.ts'
 import type { EngineSettings, SeamSettings } from './settings.ts'
+import type { Ui } from './ui.ts'
 
 interface Address {
   readonly name: string
@@ -76,4 +78,13 @@ function connect(
     livenessMs: seam.liveness,
     progressMs: seam.progressDeadline,
   })
+}
+
+/** Says so when the compute threads of the stages are more than the cores: a thread that waits in llama.cpp spins. */
+export function warnOfThreads(ui: Ui, stages: number, threads: number): void {
+  const cores = availableParallelism()
+  if (stages * threads <= cores) return
+  ui.warn(
+    `${stages} stages with ${threads} thread(s) each share ${cores} cores and will slow each other down`,
+  )
 }

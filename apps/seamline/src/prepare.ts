@@ -1,5 +1,5 @@
 import { basename, dirname, join } from 'node:path'
-import { SeamError } from '@seamline/core'
+import { type LinkFacts, SeamError } from '@seamline/core'
 import {
   hashFile,
   type LayerRange,
@@ -8,6 +8,7 @@ import {
   readManifest,
   splitModel,
 } from '@seamline/gguf'
+import type { LocalStage } from './cluster.ts'
 import type { Context } from './command.ts'
 import { modelDir } from './model-dir.ts'
 import { byteProgress } from './ui.ts'
@@ -38,28 +39,40 @@ export async function prepareSplit(
     signal,
     onProgress: byteProgress(ui, `splitting ${basename(model)}`),
   })
-  return {
-    manifest,
-    manifestPath: join(folder, MANIFEST_NAME),
-    tokenizerPath: join(folder, manifest.tokenizer.file),
-  }
+  return preparedSplit(manifest, join(folder, MANIFEST_NAME))
 }
 
-/** Opens a split that exists; throws `MISMATCH` with both hashes when it is not one of `model`. */
-export async function openSplit(
-  { ui, signal }: Context,
-  manifestPath: string,
-  model: string,
-): Promise<PreparedSplit> {
-  const manifest = await readManifest(manifestPath)
-  const { sha256 } = await hashFile(model, { signal, onProgress: byteProgress(ui, `hashing ${model}`) })
-  if (sha256 !== manifest.source.sha256) {
-    throw new SeamError(
-      'MISMATCH',
-      `${model} has SHA-256 ${sha256}, ${manifestPath} is a split of ${manifest.source.sha256}`,
-    )
-  }
+/** Reads the manifest of a split that exists; beside it only the tokenizer need be there. */
+export async function readSplit(manifestPath: string): Promise<PreparedSplit> {
+  return preparedSplit(await readManifest(manifestPath), manifestPath)
+}
+
+function preparedSplit(manifest: Manifest, manifestPath: string): PreparedSplit {
   return { manifest, manifestPath, tokenizerPath: join(dirname(manifestPath), manifest.tokenizer.file) }
+}
+
+/** Throws `MISMATCH` with both hashes when the split is not one of `model`. */
+export async function checkSplitOf(
+  { ui, signal }: Context,
+  { manifest, manifestPath }: PreparedSplit,
+  model: string,
+): Promise<void> {
+  const { sha256 } = await hashFile(model, { signal, onProgress: byteProgress(ui, `hashing ${model}`) })
+  if (sha256 === manifest.source.sha256) return
+  throw new SeamError(
+    'MISMATCH',
+    `${model} has SHA-256 ${sha256}, ${manifestPath} is a split of ${manifest.source.sha256}`,
+  )
+}
+
+/** One local worker for each stage. */
+export function splitStages({ manifest, manifestPath }: PreparedSplit): LocalStage[] {
+  return manifest.stages.map((_, stage) => ({ manifest: manifestPath, stage }))
+}
+
+/** What the workers of the split must state. */
+export function splitFacts({ manifest }: PreparedSplit): Partial<LinkFacts> {
+  return { modelSha256: manifest.source.sha256, manifestSha256: manifest.manifestSha256 }
 }
 
 export function rangeText({ layerFirst, layerEnd }: LayerRange): string {

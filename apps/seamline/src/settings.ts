@@ -20,10 +20,3 @@ export interface SeamSettings {
   /** Milliseconds that a compute step, or a wait without any finished step, may take. */
   readonly progressDeadline: number
 }
-
-/** Positions of one sequence when nobody says otherwise: KV memory grows with them. */
-const DEFAULT_CONTEXT = 4096
-
-export function contextOf(asked: number | undefined, trainedFor: number): number {
-  return asked ?? Math.min(trainedFor, DEFAULT_CONTEXT)
-}

@@ -9,6 +9,8 @@ export interface Ui {
   print(text?: string): void
   /** The same without a line end, for text that streams. */
   write(text: string): void
+  /** Ends a line that {@link write} left open. */
+  endLine(): void
   /** The one document of a command, printed under `--json` only. */
   result(value: unknown): void
   /** A line on standard error that is no result: statistics, what is going on. Nothing under `--json`. */
@@ -59,6 +61,10 @@ export function createUi(options: UiOptions): Ui {
       clear()
       process.stdout.write(text)
       midLine = !text.endsWith('\n')
+    },
+    endLine() {
+      if (midLine) process.stdout.write('\n')
+      midLine = false
     },
     result(value) {
       clear()

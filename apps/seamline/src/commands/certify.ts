@@ -5,11 +5,19 @@ import { type Context, command, integer } from '../command.ts'
 import { type Comparison, comparePipelines } from '../compare.ts'
 import { ExitCode } from '../exit-codes.ts'
 import { warnOfHome } from '../model-dir.ts'
-import { addEngineOptions, addSeamOptions, type EngineOptions } from '../options.ts'
+import { addEngineOptions, addSeamOptions, type EngineOptions, engineSettings } from '../options.ts'
 import { withLocalPipeline } from '../pipelines.ts'
-import { openSplit, type PreparedSplit, prepareSplit, rangeText } from '../prepare.ts'
+import {
+  checkSplitOf,
+  type PreparedSplit,
+  prepareSplit,
+  rangeText,
+  readSplit,
+  splitFacts,
+  splitStages,
+} from '../prepare.ts'
 import { randomTokens } from '../random-tokens.ts'
-import { contextOf, type SeamSettings } from '../settings.ts'
+import type { SeamSettings } from '../settings.ts'
 import { table, type Ui } from '../ui.ts'
 import { layersOption, stagesOption } from './split.ts'
 
@@ -57,59 +65,50 @@ async function run(context: Context, options: CertifyOptions): Promise<ExitCode>
   const { ui, signal } = context
   const { model, k, tokens } = options
   warnOfHome(ui, model)
-  const split =
-    options.manifest === undefined
-      ? await prepareSplit(context, model, options.layers ?? options.stages ?? 2)
-      : await openSplit(context, options.manifest, model)
+  const split = await splitFor(context, options)
   const { manifest } = split
-  const ctx = contextOf(options.ctx, manifest.contextLength)
-  const prompts = promptsFor(options, manifest.vocabulary, ctx, model)
-  const engine = { ...options, ctx }
+  const engine = engineSettings(options, manifest.contextLength, 1)
+  const prompts = promptsFor(options, manifest.vocabulary, engine.ctx, model)
   const total = 2 * k * prompts.length * tokens
   let steps = 0
-  const reference = {
-    ...{ seam: options, engine: { ...engine, sequences: 1 } },
-    ...{ stages: [{ model }], names: ['unsplit'], expected: {} },
+  const reference = { seam: options, engine, stages: [{ model }], names: ['unsplit'], expected: {} }
+  const candidate = {
+    ...{ seam: options, engine: { ...engine, sequences: k } },
+    ...{ stages: splitStages(split), expected: splitFacts(split) },
   }
   const results = await withLocalPipeline(context, reference, (unsplit) =>
-    withLocalPipeline(
-      context,
-      splitOptions(split, options, { ...engine, sequences: k }),
-      async (pipeline) => {
-        const found: Comparison[][] = []
-        for (const group of prompts) {
-          const onStep = () => ui.progress(`comparing: step ${++steps} of ${total}`)
-          found.push(
-            await comparePipelines({
-              reference: unsplit,
-              candidate: pipeline,
-              prompts: group,
-              tokens,
-              signal,
-              onStep,
-            }),
-          )
-        }
-        return found.flat()
-      },
-    ),
+    withLocalPipeline(context, candidate, async (pipeline) => {
+      const found: Comparison[][] = []
+      for (const group of prompts) {
+        const onStep = () => ui.progress(`comparing: step ${++steps} of ${total}`)
+        found.push(
+          await comparePipelines({
+            reference: unsplit,
+            candidate: pipeline,
+            prompts: group,
+            tokens,
+            signal,
+            onStep,
+          }),
+        )
+      }
+      return found.flat()
+    }),
   )
-  return report(ui, split, options, results)
+  return report(ui, split, options, engine.chunk, results)
 }
 
-function splitOptions(
-  { manifest, manifestPath }: PreparedSplit,
-  seam: SeamSettings,
-  engine: { readonly sequences: number } & Required<EngineOptions>,
-) {
-  return {
-    ...{ seam, engine },
-    stages: manifest.stages.map((_, stage) => ({ manifest: manifestPath, stage })),
-    expected: { modelSha256: manifest.source.sha256, manifestSha256: manifest.manifestSha256 },
-  }
+async function splitFor(
+  context: Context,
+  { model, manifest, layers, stages }: CertifyOptions,
+): Promise<PreparedSplit> {
+  if (manifest === undefined) return prepareSplit(context, model, layers ?? stages ?? 2)
+  const split = await readSplit(manifest)
+  await checkSplitOf(context, split, model)
+  return split
 }
 
-/** For each length `k` different prompts, each beginning as the tokenizer begins a text. */
+/** For each length `k` different prompts, the first one beginning as the tokenizer begins a text. */
 function promptsFor({ k, tokens, prompts }: CertifyOptions, vocabulary: number, ctx: number, model: string) {
   const room = ctx - tokens
   if (room < 1)
@@ -126,7 +125,7 @@ function promptsFor({ k, tokens, prompts }: CertifyOptions, vocabulary: number, 
   const begin = file.metadata.has(BEGIN_KEY) ? [countValue(file, BEGIN_KEY)] : []
   return fitting.map((length) =>
     Array.from({ length: k }, (_, i) =>
-      [...begin, ...randomTokens(length, vocabulary, 1000 * length + i)].slice(0, length),
+      [...(i === 0 ? begin : []), ...randomTokens(length, vocabulary, 1000 * length + i)].slice(0, length),
     ),
   )
 }
@@ -137,6 +136,7 @@ function report(
   ui: Ui,
   { manifest }: PreparedSplit,
   options: CertifyOptions,
+  chunkTokens: number,
   results: readonly Comparison[],
 ): ExitCode {
   const certified = results.every(({ identical }) => identical)
@@ -164,7 +164,7 @@ function report(
     tokens: options.tokens,
     stages: manifest.stages.map(rangeText),
     sequences: options.k,
-    chunkTokens: options.chunk,
+    chunkTokens,
     results: results.map((result) => ({ ...result, weak: result.distinctTokens < WEAK_BELOW })),
   })
   return certified ? ExitCode.OK : ExitCode.CHECK_FAILED

@@ -8,8 +8,8 @@ import { Option } from 'commander'
 import { codecs, framings, named, transports } from '../cluster.ts'
 import { type Context, command, integer } from '../command.ts'
 import { warnOfHome } from '../model-dir.ts'
-import { addEngineOptions, addSeamOptions, type EngineOptions } from '../options.ts'
-import { contextOf, type SeamSettings } from '../settings.ts'
+import { addEngineOptions, addSeamOptions, type EngineOptions, engineSettings } from '../options.ts'
+import type { SeamSettings } from '../settings.ts'
 import { byteProgress } from '../ui.ts'
 
 interface WorkerCommandOptions extends EngineOptions, SeamSettings {
@@ -23,7 +23,11 @@ interface WorkerCommandOptions extends EngineOptions, SeamSettings {
 }
 
 /** What the command line says about the file to load. */
-type Source = Pick<LlamaExecutorOptions, 'path' | 'facts' | 'contextLength'> & { readonly name: string }
+type Source = Pick<LlamaExecutorOptions, 'path' | 'facts'> & {
+  readonly name: string
+  /** Positions that the model was trained for. */
+  readonly trainedContext: number
+}
 
 export function workerCommand() {
   const made = command<WorkerCommandOptions>(
@@ -33,17 +37,22 @@ export function workerCommand() {
       const { ui } = context
       const signal = options.exitWithStdin === true ? withEndOfStdin(context.signal) : context.signal
       const source = await openSource({ ui, signal }, options)
+      const { chunk, ctx, threads, flashAttn } = engineSettings(
+        options,
+        source.trainedContext,
+        options.sequences,
+      )
       const { llamaExecutor } = await import('@seamline/llama')
       ui.progress(`loading ${source.path}`)
       const recorder = spanRing({ recording: false })
       const executor = await llamaExecutor({
         path: source.path,
         facts: source.facts ?? null,
-        contextLength: source.contextLength,
-        chunkTokens: options.chunk,
+        contextLength: ctx,
+        chunkTokens: chunk,
         maxSequences: options.sequences,
-        threads: options.threads,
-        flashAttention: options.flashAttn,
+        threads,
+        flashAttention: flashAttn,
         sink: recorder,
         signal,
       })
@@ -101,7 +110,7 @@ async function openSource({ ui, signal }: Context, options: WorkerCommandOptions
   if (model !== undefined) {
     warnOfHome(ui, model)
     const { contextLength } = modelFacts(openGguf(model))
-    return { path: model, name: 'worker', contextLength: contextOf(options.ctx, contextLength) }
+    return { path: model, name: 'worker', trainedContext: contextLength }
   }
   if (manifestPath === undefined || index === undefined) {
     throw new SeamError('USAGE', 'give --manifest FILE and --stage N, or --model FILE for a whole model')
@@ -122,7 +131,7 @@ async function openSource({ ui, signal }: Context, options: WorkerCommandOptions
   return {
     path,
     name: `worker-${index}`,
-    contextLength: contextOf(options.ctx, contextLength),
+    trainedContext: contextLength,
     facts: {
       modelSha256: source.sha256,
       manifestSha256,

@@ -1,0 +1,197 @@
+import { SeamError } from '@seamline/core'
+import type { LayerRange } from '@seamline/gguf'
+import type { Tokenizer } from '@seamline/llama/tokenizer'
+import type { Pipeline } from '@seamline/runtime'
+import { Option } from 'commander'
+import { type Context, command, integer } from '../command.ts'
+import { type GeneratedText, generateText } from '../generate.ts'
+import { warnOfHome } from '../model-dir.ts'
+import {
+  addEngineOptions,
+  addSamplerOptions,
+  addSeamOptions,
+  type EngineOptions,
+  engineSettings,
+  expectedFacts,
+  type SamplerOptions,
+  samplerSettings,
+} from '../options.ts'
+import { warnOfThreads, withLocalPipeline, withRemotePipeline } from '../pipelines.ts'
+import { type PreparedSplit, prepareSplit, readSplit, splitFacts, splitStages } from '../prepare.ts'
+import type { SeamSettings } from '../settings.ts'
+import type { Ui } from '../ui.ts'
+import { layersOption } from './split.ts'
+
+interface RunOptions extends EngineOptions, SeamSettings, SamplerOptions {
+  readonly workers?: readonly string[]
+  readonly manifest?: string
+  readonly local?: number
+  readonly layers?: readonly LayerRange[]
+  readonly model?: string
+  readonly prompt: readonly string[]
+  readonly chat?: boolean
+  readonly maxTokens?: number
+  readonly sequences?: number
+}
+
+const DEFAULT_MAX_TOKENS = 256
+
+export function runCommand() {
+  const made = command<RunOptions>('run', 'generate text with a split model', run)
+    .addOption(
+      new Option('--workers <addresses>', 'running workers, in any order, as HOST:PORT,HOST:PORT').argParser(
+        addresses,
+      ),
+    )
+    .option(
+      '--manifest <file>',
+      'manifest.json of the split that the workers serve; the tokenizer file lies beside it',
+    )
+    .option('--local <n>', 'split --model into n stages and start their workers on this machine', integer(1))
+    .addOption(layersOption())
+    .option('-m, --model <file>', 'GGUF file of the whole model, for --local or --layers')
+    .requiredOption('-p, --prompt <text>', 'text to continue; give it again for several at once', repeated)
+    .option('--chat', "take the prompt as a user's message in the model's own chat template")
+    .option(
+      '--max-tokens <n>',
+      `tokens to generate at most (default: ${DEFAULT_MAX_TOKENS}, within the context)`,
+      integer(1),
+    )
+    .option('--sequences <n>', 'sequences in flight with --local (default: one a prompt)', integer(1, 256))
+    .addHelpText(
+      'after',
+      `
+The text goes to standard output as it is generated, statistics to standard error. Neither the model nor a stage
+is needed to run against --workers, only the manifest and the tokenizer.`,
+    )
+  return addSeamOptions(addEngineOptions(addSamplerOptions(made)))
+}
+
+async function run(context: Context, options: RunOptions): Promise<undefined> {
+  const { local, layers, model, workers, manifest } = options
+  if (workers !== undefined && manifest !== undefined && local === undefined && model === undefined) {
+    const split = await readSplit(manifest)
+    const expected = { ...splitFacts(split), ...expectedFacts(options) }
+    const named = workers.map((address) => ({ name: `the worker at ${address}`, address }))
+    await withTokenizer(split, (tokenizer) =>
+      withRemotePipeline(context, named, { seam: options, expected }, (pipeline) =>
+        generateAll(context, options, pipeline, tokenizer),
+      ),
+    )
+    return undefined
+  }
+  const cut = layers ?? local
+  if (cut === undefined || model === undefined || workers !== undefined || manifest !== undefined) {
+    throw new SeamError(
+      'USAGE',
+      'give --workers HOST:PORT,… and --manifest FILE, or --local N and --model FILE',
+    )
+  }
+  warnOfHome(context.ui, model)
+  const split = await prepareSplit(context, model, cut)
+  const engine = engineSettings(
+    options,
+    split.manifest.contextLength,
+    options.sequences ?? options.prompt.length,
+  )
+  warnOfThreads(context.ui, split.manifest.stages.length, engine.threads)
+  const pipelineOptions = { seam: options, engine, stages: splitStages(split), expected: splitFacts(split) }
+  await withTokenizer(split, (tokenizer) =>
+    withLocalPipeline(context, pipelineOptions, (pipeline) =>
+      generateAll(context, options, pipeline, tokenizer),
+    ),
+  )
+  return undefined
+}
+
+async function withTokenizer<T>(split: PreparedSplit, use: (tokenizer: Tokenizer) => Promise<T>): Promise<T> {
+  const { openTokenizer } = await import('@seamline/llama/tokenizer')
+  const tokenizer = await openTokenizer(split.tokenizerPath)
+  try {
+    return await use(tokenizer)
+  } finally {
+    await tokenizer.close()
+  }
+}
+
+/** One prompt streams; several run at once, as many as the workers have sequences, and are printed when all are done. */
+async function generateAll(
+  { ui, signal }: Context,
+  options: RunOptions,
+  pipeline: Pipeline,
+  tokenizer: Tokenizer,
+): Promise<void> {
+  const { contextLength, maxSequences } = pipeline.facts
+  const sampler = samplerSettings(options)
+  const streams = options.prompt.length === 1
+  const generate = (prompt: string): Promise<GeneratedText> => {
+    const ids =
+      options.chat === true
+        ? tokenizer.applyChatTemplate([{ role: 'user', content: prompt }])
+        : tokenizer.encode(prompt)
+    const room = Math.max(1, contextLength - ids.length)
+    const request = {
+      ...{ prompt: ids, sampler, signal },
+      maxTokens: options.maxTokens ?? Math.min(DEFAULT_MAX_TOKENS, room),
+    }
+    return generateText(
+      pipeline,
+      tokenizer,
+      streams ? { ...request, onText: (text) => ui.write(text) } : request,
+    )
+  }
+  let texts: readonly GeneratedText[]
+  try {
+    ui.progress('generating')
+    texts = await inParallel(options.prompt, maxSequences, generate)
+  } finally {
+    ui.endLine()
+  }
+  if (!streams) {
+    for (const [i, { text }] of texts.entries())
+      ui.print(`${i === 0 ? '' : '\n'}> ${options.prompt[i]}\n${text}`)
+  }
+  for (const text of texts) noteTimings(ui, text)
+  if (sampler.temperature > 0) ui.note(`seed ${sampler.seed}`)
+  ui.result({
+    stages: pipeline.stages.map(({ name, address, facts: { layerFirst, layerEnd } }) => ({
+      name,
+      address,
+      layerFirst,
+      layerEnd,
+    })),
+    sampler,
+    texts: texts.map((text, i) => ({ prompt: options.prompt[i], ...text })),
+  })
+}
+
+function noteTimings(ui: Ui, { tokens, finish, timings }: GeneratedText): void {
+  const { ttftMs, prefillTokensPerSecond, decodeTokensPerSecond } = timings
+  ui.note(
+    `TTFT ${ttftMs.toFixed(1)} ms, prefill ${prefillTokensPerSecond.toFixed(1)} tok/s, ` +
+      `${tokens.length} tokens, decode ${decodeTokensPerSecond.toFixed(1)} tok/s, end: ${finish}`,
+  )
+}
+
+/** Maps with at most `limit` calls in flight, in order; stops at the first failure. */
+async function inParallel<T, R>(
+  items: readonly T[],
+  limit: number,
+  map: (item: T) => Promise<R>,
+): Promise<R[]> {
+  const results: R[] = []
+  const waiting = items.entries()
+  const lanes = Array.from({ length: Math.min(limit, items.length) }, async () => {
+    for (const [i, item] of waiting) results[i] = await map(item)
+  })
+  await Promise.all(lanes)
+  return results
+}
+
+function addresses(text: string): string[] {
+  return text.split(',').map((address) => address.trim())
+}
+
+function repeated(text: string, earlier: readonly string[] = []): string[] {
+  return [...earlier, text]
+}
