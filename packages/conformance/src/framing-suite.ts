@@ -309,9 +309,16 @@ export function framingSuite(options: FramingSuiteOptions): void {
     })
 
     it('refuses more bytes than its buffer holds', () => {
-      const decoder = framing.createDecoder(new Inbox(), { maxPayloadBytes: MiB })
-      const { byteLength } = decoder.nextBuffer()
-      assert.throws(() => decoder.received(byteLength + 1), isSeamError)
+      const { message, payload } = payloadSample
+      const frame = framing.encode(message, payload)
+      for (const fed of [0, frame.byteLength - payload.byteLength, frame.byteLength - 1]) {
+        const inbox = new Inbox()
+        const decoder = framing.createDecoder(inbox, { maxPayloadBytes: MiB })
+        feed(decoder, frame.subarray(0, fed))
+        const { byteLength } = decoder.nextBuffer()
+        assert.throws(() => decoder.received(byteLength + 1), isSeamError)
+        assert.deepEqual(inbox.messages, [])
+      }
     })
 
     it('keeps decoders and encoders apart', () => {

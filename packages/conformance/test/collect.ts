@@ -1,0 +1,16 @@
+type Runner = {
+  readonly describe: (name: string, body: () => void) => void
+  readonly it: (name: string, body: () => void) => void
+}
+
+/** The cases that `suite` defines, by name, none of them run. */
+export function collect(suite: (runner: Runner) => void): Map<string, () => void> {
+  const cases = new Map<string, () => void>()
+  suite({
+    describe: (_, body) => body(),
+    it: (name, body) => {
+      cases.set(name, body)
+    },
+  })
+  return cases
+}
