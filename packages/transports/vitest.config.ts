@@ -1,3 +1,5 @@
-import { defineConfig } from 'vitest/config'
+import { configDefaults, defineConfig } from 'vitest/config'
 
-export default defineConfig({ test: { testTimeout: 30_000 } })
+export default defineConfig({
+  test: { exclude: [...configDefaults.exclude, 'test/long/**'], testTimeout: 30_000 },
+})

@@ -9,6 +9,7 @@ import {
   SeamError,
   type Transport,
 } from '@seamline/core'
+import { seededRandom } from './random.ts'
 
 /** What one case works with. */
 export interface TransportFixture {
@@ -61,7 +62,7 @@ export function transportSuite(options: TransportSuiteOptions): void {
 
   describe('transport: bytes', () => {
     test('delivers the same bytes in the same order, both ways, whatever the chunk and buffer sizes', async (bench) => {
-      const random = createRandom(1)
+      const random = seededRandom(1)
       const bufferBytes = () => 1 + Math.floor(random() ** 4 * 100_000)
       const { near, far } = await bench.pair({ bufferBytes }, { bufferBytes })
       const total = 4 * MiB
@@ -180,7 +181,7 @@ export function transportSuite(options: TransportSuiteOptions): void {
 
     test('calls released once for each send, in order, and memory may change from then on', async (bench) => {
       const { near, far } = await bench.pair({ scribble: true })
-      const random = createRandom(2)
+      const random = seededRandom(2)
       await near.feed(8 * MiB, () => Math.floor(random() * 200_000))
       await bench.until(() => near.releases === near.sends && far.receivedBytes === 8 * MiB, 'every release')
     })
@@ -916,7 +917,7 @@ let repeated = Buffer.alloc(0)
 function patternAt(position: number, bytes: number): Uint8Array {
   const start = position % blockBytes
   if (repeated.length < start + bytes) {
-    const random = createRandom(3)
+    const random = seededRandom(3)
     const block = Buffer.from(Array.from({ length: blockBytes }, () => random() * 256))
     repeated = Buffer.alloc(2 * (start + bytes), block)
   }
@@ -928,15 +929,6 @@ function firstDifference(bytes: Uint8Array, position: number): number {
   const expected = patternAt(position, bytes.length)
   if (Buffer.compare(expected, bytes) === 0) return -1
   return bytes.findIndex((byte, index) => byte !== expected[index])
-}
-
-/** A linear congruential generator (Numerical Recipes constants): the same cases on every run. */
-function createRandom(seed: number): () => number {
-  let state = seed
-  return () => {
-    state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0
-    return state / 2 ** 32
-  }
 }
 
 const noHandler: Accept = () => ({

@@ -150,9 +150,9 @@ export function createEndpoint(wire: Wire, highWaterMarkBytes: number): Endpoint
       })
     },
     abort(error) {
-      if (broken || gone) return
       const flushed = ending && unsent.size === 0
       ending = true
+      if (broken || gone) return
       endpoint.failed(error)
       wire.destroy(flushed)
     },
