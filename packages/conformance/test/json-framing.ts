@@ -38,7 +38,7 @@ export type FramingFault =
   | 'shared stage'
 
 const PREFIX_BYTES = 8
-const STAGE_BYTES = 64 * 1024
+const STAGE_BYTES = 16 * 1024
 const utf8 = new TextDecoder('utf-8', { fatal: true })
 const sharedStage = { bytes: new Uint8Array(STAGE_BYTES), staged: 0 }
 
