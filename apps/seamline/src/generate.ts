@@ -26,6 +26,8 @@ export interface Timings {
   readonly prefillTokensPerSecond: number
   /** Tokens after the first one over the time they took; 0 where there is none. */
   readonly decodeTokensPerSecond: number
+  /** From the request to the last token. */
+  readonly wallMs: number
 }
 
 /** Generates one text. `onText` hears nothing after a fault. */
@@ -57,10 +59,12 @@ export async function generateText(
 
 export function timingsOf(promptTokens: number, startedNs: number, receivedNs: readonly number[]): Timings {
   const firstNs = receivedNs[0] ?? Number.NaN
-  const decodeNs = (receivedNs.at(-1) ?? Number.NaN) - firstNs
+  const lastNs = receivedNs.at(-1) ?? Number.NaN
+  const decodeNs = lastNs - firstNs
   return {
     ttftMs: (firstNs - startedNs) / 1e6,
     prefillTokensPerSecond: promptTokens / ((firstNs - startedNs) / 1e9),
     decodeTokensPerSecond: decodeNs > 0 ? (receivedNs.length - 1) / (decodeNs / 1e9) : 0,
+    wallMs: (lastNs - startedNs) / 1e6,
   }
 }

@@ -1,5 +1,6 @@
 import { Command } from 'commander'
 import { certifyCommand } from './commands/certify.ts'
+import { demoCommand } from './commands/demo.ts'
 import { doctorCommand } from './commands/doctor.ts'
 import { runCommand } from './commands/run.ts'
 import { splitCommand } from './commands/split.ts'
@@ -12,7 +13,15 @@ export function createProgram(): Command {
   const program = new Command('seamline')
     .description('Runs one GGUF model as a chain of worker processes on stock llama.cpp.')
     .addHelpText('after', EXIT_CODE_HELP)
-  for (const make of [doctorCommand, synthCommand, splitCommand, certifyCommand, workerCommand, runCommand])
+  for (const make of [
+    demoCommand,
+    doctorCommand,
+    synthCommand,
+    splitCommand,
+    certifyCommand,
+    workerCommand,
+    runCommand,
+  ])
     program.addCommand(make())
   return program
 }

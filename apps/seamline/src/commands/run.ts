@@ -17,8 +17,9 @@ import {
   samplerSettings,
 } from '../options.ts'
 import { warnOfThreads, withLocalPipeline, withRemotePipeline } from '../pipelines.ts'
-import { type PreparedSplit, prepareSplit, readSplit, splitFacts, splitStages } from '../prepare.ts'
+import { prepareSplit, readSplit, splitFacts, splitStages } from '../prepare.ts'
 import type { SeamSettings } from '../settings.ts'
+import { withTokenizer } from '../tokenizer.ts'
 import type { Ui } from '../ui.ts'
 import { layersOption } from './split.ts'
 
@@ -102,16 +103,6 @@ async function run(context: Context, options: RunOptions): Promise<undefined> {
     ),
   )
   return undefined
-}
-
-async function withTokenizer<T>(split: PreparedSplit, use: (tokenizer: Tokenizer) => Promise<T>): Promise<T> {
-  const { openTokenizer } = await import('@seamline/llama/tokenizer')
-  const tokenizer = await openTokenizer(split.tokenizerPath)
-  try {
-    return await use(tokenizer)
-  } finally {
-    await tokenizer.close()
-  }
 }
 
 /** One prompt streams; several run at once, as many as the workers have sequences, and are printed when all are done. */
