@@ -236,11 +236,12 @@ describe('splitting', () => {
     const onProgress = () => {
       if (existsSync(join(outDir, 'stage-0-of-2.gguf'))) controller.abort()
     }
+    await splitModel({ source: path, outDir, stages: 1 })
     await expectCode(
       () => splitModel({ source: path, outDir, stages: 2, onProgress, signal: controller.signal }),
       'ABORTED',
     )
-    expect(readdirSync(outDir).sort()).toEqual(['stage-0-of-2.gguf', 'tokenizer.gguf'])
+    expect(readdirSync(outDir).sort()).toEqual(['stage-0-of-1.gguf', 'stage-0-of-2.gguf', 'tokenizer.gguf'])
   })
 })
 
