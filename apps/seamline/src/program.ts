@@ -2,6 +2,7 @@ import { Command } from 'commander'
 import { certifyCommand } from './commands/certify.ts'
 import { demoCommand } from './commands/demo.ts'
 import { doctorCommand } from './commands/doctor.ts'
+import { overheadCommand } from './commands/overhead.ts'
 import { runCommand } from './commands/run.ts'
 import { splitCommand } from './commands/split.ts'
 import { synthCommand } from './commands/synth.ts'
@@ -10,18 +11,15 @@ import { EXIT_CODE_HELP } from './exit-codes.ts'
 
 /** The command line; {@link runProgram} parses and runs it. */
 export function createProgram(): Command {
-  const program = new Command('seamline')
+  return new Command('seamline')
     .description('Runs one GGUF model as a chain of worker processes on stock llama.cpp.')
     .addHelpText('after', EXIT_CODE_HELP)
-  for (const make of [
-    demoCommand,
-    doctorCommand,
-    synthCommand,
-    splitCommand,
-    certifyCommand,
-    workerCommand,
-    runCommand,
-  ])
-    program.addCommand(make())
-  return program
+    .addCommand(demoCommand())
+    .addCommand(doctorCommand())
+    .addCommand(splitCommand())
+    .addCommand(workerCommand())
+    .addCommand(runCommand())
+    .addCommand(certifyCommand())
+    .addCommand(overheadCommand())
+    .addCommand(synthCommand())
 }
