@@ -136,6 +136,7 @@ function linkCore(
   let sentSteps = 0
   let receivedSteps = 0
   let lastHeardNs = clock.nowNs()
+  let inPayload = false
   let ended: { readonly reason: SeamError | undefined } | undefined
   const ready = deferred<void>()
 
@@ -193,8 +194,13 @@ function linkCore(
   }
 
   const frames: FrameHandler = {
-    target: (message, payloadBytes) => handler!.target(message, payloadBytes),
+    target(message, payloadBytes) {
+      inPayload = true
+      return handler!.target(message, payloadBytes)
+    },
     message(message, payload) {
+      inPayload = false
+      lastHeardNs = clock.nowNs()
       verify(message, payload)
       if (message.kind === 'heartbeat') checkCount(message.sentSteps)
       else if (message.kind === 'probe' && !message.reply) {
@@ -233,9 +239,14 @@ function linkCore(
   return {
     link,
     ready: ready.promise,
-    nextBuffer: () => (decoder === undefined ? preamble.subarray(preambleBytes) : decoder.nextBuffer()),
+    nextBuffer() {
+      // What still comes after the end is read over, until the peer has ended too.
+      if (ended !== undefined) return preamble
+      return decoder === undefined ? preamble.subarray(preambleBytes) : decoder.nextBuffer()
+    },
     onData(bytes) {
-      lastHeardNs = clock.nowNs()
+      // A header that never ends is silence: a corrupted length must not hold a link open.
+      if (decoder === undefined || inPayload) lastHeardNs = clock.nowNs()
       if (ended !== undefined) return
       try {
         if (decoder === undefined) settle(bytes)

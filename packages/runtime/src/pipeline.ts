@@ -84,6 +84,8 @@ interface Stage {
   readonly link: Link
   readonly hello: HelloMessage
   pulse: HeartbeatMessage | undefined
+  /** When the pulse arrived. */
+  pulseNs: number
 }
 
 /** A generation as the pipeline's links see it. */
@@ -174,7 +176,14 @@ export async function connectPipeline(options: PipelineOptions): Promise<Pipelin
           const first = stages[0]
           if (first !== undefined)
             checkFacts(sharedFacts(first.hello.facts), sharedFacts(theirs.facts), first.name, theirs.name)
-          const stage: Stage = { name: theirs.name, address, link, hello: theirs, pulse: undefined }
+          const stage: Stage = {
+            name: theirs.name,
+            address,
+            link,
+            hello: theirs,
+            pulse: undefined,
+            pulseNs: 0,
+          }
           stages.push(stage)
           return handlerOf(stage)
         },
@@ -213,6 +222,7 @@ export async function connectPipeline(options: PipelineOptions): Promise<Pipelin
         switch (message.kind) {
           case 'heartbeat':
             stage.pulse = message
+            stage.pulseNs = clock.nowNs()
             return noteProgress()
           case 'token':
             active
@@ -309,35 +319,34 @@ export async function connectPipeline(options: PipelineOptions): Promise<Pipelin
     completedSteps = done
   }
 
-  const watchdog = setInterval(
-    () => {
-      for (const { name: worker, pulse } of stages) {
-        const busyMs = Math.round((pulse?.busyNs ?? 0) / 1e6)
-        if (busyMs > progressMs) {
-          return fail(
-            new SeamError(
-              'EXECUTOR',
-              `${worker}: a compute step has been running for ${busyMs} ms, deadline ${progressMs} ms`,
-              { worker },
-            ),
-          )
-        }
-      }
-      if (![...active.values()].some((generation) => generation.waiting)) progressedNs = clock.nowNs()
-      const idleMs = Math.round((clock.nowNs() - progressedNs) / 1e6)
-      if (idleMs <= progressMs) return
-      const states = stages.map(
-        ({ name: worker, pulse }) => `${worker} finished ${pulse?.completedSteps ?? 0} steps`,
-      )
-      fail(
-        new SeamError(
-          'TIMEOUT',
-          `no stage finished a step for ${idleMs} ms, deadline ${progressMs} ms: ${states.join(', ')}`,
-        ),
-      )
-    },
-    Math.max(10, progressMs / PULSES_PER_DEADLINE),
-  )
+  /** How long the step that `stage` is computing has been running, as far as its last beat tells. */
+  function busyMs({ pulse, pulseNs }: Stage): number {
+    return pulse === undefined || pulse.busyNs === 0 ? 0 : (pulse.busyNs + clock.nowNs() - pulseNs) / 1e6
+  }
+
+  function checkProgress(): void {
+    if (![...active.values()].some((generation) => generation.waiting)) progressedNs = clock.nowNs()
+    const idleMs = (clock.nowNs() - progressedNs) / 1e6
+    if (idleMs <= progressMs) return
+    const slowest = stages.reduce((a, b) => (busyMs(b) > busyMs(a) ? b : a))
+    const deadline = `deadline ${progressMs} ms`
+    if (busyMs(slowest) > 0) {
+      const worker = slowest.name
+      const text = `${worker}: a compute step has been running for ${Math.round(busyMs(slowest))} ms, ${deadline}`
+      return fail(new SeamError('EXECUTOR', text, { worker }))
+    }
+    const states = stages.map(
+      ({ name: worker, pulse }) => `${worker} finished ${pulse?.completedSteps ?? 0} steps`,
+    )
+    fail(
+      new SeamError(
+        'TIMEOUT',
+        `no stage finished a step for ${Math.round(idleMs)} ms, ${deadline}: ${states.join(', ')}`,
+      ),
+    )
+  }
+
+  const watchdog = setInterval(checkProgress, Math.max(10, progressMs / PULSES_PER_DEADLINE))
   watchdog.unref()
 
   // ---- the chain

@@ -69,8 +69,6 @@ export function stageRun(options: StageRunOptions): StageRun {
   const sequences = new Map<number, Sequence>()
   /** What each sequence is busy with. */
   const order = new Map<number, Promise<void>>()
-  /** Sequences whose cells are being freed. */
-  const endings = new Set<Promise<void>>()
   /** Highest sequence ever opened: a row of one that is neither open nor above it is merely late. */
   let newestSequence = -1
   let downstream: { readonly link: Link; readonly edge: Edge } | undefined
@@ -190,7 +188,9 @@ export function stageRun(options: StageRunOptions): StageRun {
     }
     newestSequence = sequence
     // Cells that are about to be free are no reason to turn a sequence away.
-    if (executor.freeSessions === 0) await Promise.allSettled(endings)
+    if (executor.freeSessions === 0) {
+      await Promise.allSettled([...order].filter(([id]) => id < sequence).map(([, busy]) => busy))
+    }
     const session = executor.openSession({ sampler: message.sampler, promptTail: message.promptTail })
     sequences.set(sequence, sequenceOf(message, session))
   }
@@ -200,9 +200,8 @@ export function stageRun(options: StageRunOptions): StageRun {
     if (sequence === undefined) return
     sequences.delete(id)
     sequence.ended = true
-    const ended = work.clear(sequence).then(() => sequence.session.close())
-    endings.add(ended)
-    await ended.finally(() => endings.delete(ended))
+    await work.clear(sequence)
+    await sequence.session.close()
   }
 
   async function rollback({ sequence: id, position, epoch, tail }: RollbackMessage): Promise<void> {

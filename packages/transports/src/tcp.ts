@@ -117,8 +117,8 @@ function attach(socket: Socket, remote: string, highWaterMarkBytes: number): End
     end: () => socket.end(),
     destroy(flushed) {
       // A reset drops what the two kernels hold. After the end it is not needed, and refused while the
-      // shutdown is under way.
-      if (flushed) socket.destroy()
+      // shutdown is under way: the socket would never close.
+      if (flushed || socket.writableEnded) socket.destroy()
       else socket.resetAndDestroy()
     },
     pause: () => socket.pause(),
