@@ -67,14 +67,24 @@ export function real(min: number, max: number, absent = 0): Field<number> {
 
 export const flag: Field<boolean> = checked((value) => typeof value === 'boolean', 'true or false')
 
-const LONE_SURROGATE = /\p{Surrogate}/u
+const LONE_SURROGATE = /\p{Surrogate}/gu
 
 /** Well-formed Unicode of at most `max` UTF-16 units. */
 export function text(max: number): Field<string> {
   return checked(
-    (value) => typeof value === 'string' && value.length <= max && !LONE_SURROGATE.test(value),
+    (value) => typeof value === 'string' && value.length <= max && value.search(LONE_SURROGATE) < 0,
     `well-formed text of at most ${max} characters`,
   )
+}
+
+/** Text for people: what {@link text} would refuse is sent all the same, cut at `max` and with U+FFFD for lone surrogates. */
+export function prose(max: number): Field<string> {
+  const field = text(max)
+  return {
+    toWire: (value) =>
+      field.toWire(typeof value === 'string' ? value.slice(0, max).replace(LONE_SURROGATE, '\ufffd') : value),
+    fromWire: field.fromWire,
+  }
 }
 
 /** `field`, or -1, which is absent on the wire. */

@@ -136,12 +136,10 @@ function parseHeader(header: Uint8Array): Header {
       if (kind !== undefined) {
         if (message !== undefined) throw new Refused(`both ${message.kind} and ${kind.kind} in one frame`)
         message = kind.field.fromWire(kind.type.decode(reader, reader.size()))
-      } else if (kinds === serviceKinds) {
-        reader.skipType(tag & 7, 0, tag >>> 3)
-      } else if (tag === SERVICE_TAG) {
+      } else if (tag === SERVICE_TAG && kinds === frameKinds) {
         const bytes = reader.size()
         walk(serviceKinds, reader.pos + bytes)
-      } else if (tag === PAYLOAD_TAG) {
+      } else if (tag === PAYLOAD_TAG && kinds === frameKinds) {
         payloadBytes = joined(reader.uint64())
       } else {
         reader.skipType(tag & 7, 0, tag >>> 3)
@@ -154,6 +152,8 @@ function parseHeader(header: Uint8Array): Header {
     walk(frameKinds, reader.len)
     if (message === undefined) throw new Refused('no known kind of message')
     if (payloadBytes === undefined) throw new Refused('no length of the payload')
+    if (payloadBytes > MAX_PAYLOAD_BYTES)
+      throw new Refused(`payload of ${payloadBytes} B exceeds the ${MAX_PAYLOAD_BYTES} B of a frame`)
     if (payloadBytes > 0 && !mayCarryPayload(message.kind))
       throw new Refused(`a ${message.kind} frame carries no payload, ${payloadBytes} B are stated`)
     return { message, payloadBytes }

@@ -9,6 +9,7 @@ import {
   list,
   orNone,
   pair,
+  prose,
   real,
   record,
   text,
@@ -125,7 +126,7 @@ const fields: { readonly [K in MessageKind]: Fields<Extract<Message, { kind: K }
   probe: { id: u32, reply: flag, t1Ns: u53, t2Ns: u53, t3Ns: u53 },
   error: {
     code: choice(v1.Code, 'CODE_', upperCase),
-    message: text(8192),
+    message: prose(8192),
     worker: name,
     request: u32,
     sequence: orNone(u32),

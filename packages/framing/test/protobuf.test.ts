@@ -202,6 +202,27 @@ describe('protobuf', () => {
     expect(hex(framing.encode({ kind: 'ack', request: 1 }))).toMatch(/3a0208017a00$/)
   })
 
+  it('sends an error whose text is too long or malformed all the same', () => {
+    const error = { kind: 'error', code: 'EXECUTOR', worker: '', request: 0, sequence: -1 } as const
+    const sent = (message: string) => decodeOne(framing, framing.encode({ ...error, message }))
+    expect(sent('e'.repeat(10_000))).toEqual({ ...error, message: 'e'.repeat(8192) })
+    expect(sent(`${'e'.repeat(8191)}🧵`)).toEqual({ ...error, message: `${'e'.repeat(8191)}\ufffd` })
+    expect(sent('语🧵\udead')).toEqual({ ...error, message: '语🧵\ufffd' })
+  })
+
+  it('refuses a payload of 2 GiB whatever the limit', () => {
+    const header = bytes`${field(8, bytes`32 02 01 01 38 01`)} 7a ${varint(2n ** 31n)}`
+    expect(() => decodeAll(framing, frameOf(header), Number.MAX_SAFE_INTEGER)).toThrow(/2147483648 B exceeds/)
+  })
+
+  it('refuses a target that is smaller than the payload', () => {
+    const handler = { target: () => new Uint8Array(3), message: () => {} }
+    const decoder = framing.createDecoder(handler, { maxPayloadBytes: 4 })
+    const frame = framing.encode(tensor, new Uint8Array(4))
+    decoder.nextBuffer().set(frame)
+    expect(() => decoder.received(frame.byteLength)).toThrow('the target holds 3 B of a payload of 4 B')
+  })
+
   it('refuses a header over 64 KiB at both ends, and takes one of 64 KiB', () => {
     const rowOf = (position: number) => ({
       sequence: 2 ** 32 - 1,
