@@ -63,6 +63,7 @@ const MAX_DIMS = 4
 const MAX_STRING_BYTES = 4 << 20
 const MAX_ENTRIES = 65536
 const MAX_TENSORS = 65536
+const MAX_ALIGNMENT = 65536
 // Least bytes of a string; of an entry with key and value of one byte; of a tensor of one dimension.
 const MIN_STRING_BYTES = 8
 const MIN_ENTRY_BYTES = 8 + 1 + 4 + 1
@@ -214,9 +215,9 @@ function parse(path: string, input: Cursor): GgufFile {
 
 function alignmentOf(input: Cursor, metadata: ReadonlyMap<string, GgufEntry>): number {
   const alignment = metadata.get('general.alignment')?.value ?? DEFAULT_ALIGNMENT
-  if (typeof alignment === 'number' && alignment > 0 && Number.isInteger(Math.log2(alignment)))
-    return alignment
-  throw input.error(`general.alignment ${String(alignment)} is not a power of two`)
+  const isPower = typeof alignment === 'number' && alignment > 0 && Number.isInteger(Math.log2(alignment))
+  if (isPower && alignment <= MAX_ALIGNMENT) return alignment
+  throw input.error(`general.alignment ${String(alignment)} is not a power of two up to ${MAX_ALIGNMENT}`)
 }
 
 type EntrySpan = Omit<GgufEntry, 'bytes'> & { readonly start: number; readonly end: number }

@@ -27,6 +27,7 @@ const architectures: Readonly<Record<string, ArchitectureRules>> = {
 
 /** Facts about a model that a manifest states. */
 export interface ModelFacts {
+  /** `general.name`, cut to 200 characters; empty when the file has none. */
   readonly modelName: string
   readonly architecture: string
   readonly layerCount: number
@@ -80,7 +81,7 @@ export function modelFacts(file: GgufFile): ModelFacts {
   }
   const name = file.metadata.get('general.name')?.value
   return {
-    modelName: typeof name === 'string' ? name : '',
+    modelName: typeof name === 'string' ? name.slice(0, MAX_NAME_LENGTH) : '',
     architecture,
     layerCount,
     embedding,
@@ -95,6 +96,7 @@ export interface StagePlan {
   readonly tensors: readonly TensorSource[]
 }
 
+const MAX_NAME_LENGTH = 200
 const TOKEN_EMBEDDING = 'token_embd.weight'
 const OUTPUT = 'output.weight'
 const OUTPUT_NORM = 'output_norm.weight'

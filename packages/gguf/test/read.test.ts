@@ -239,8 +239,14 @@ describe('refusing', () => {
     bytes.writeBigUInt64LE(0n, bytes.indexOf('second') + 'second'.length + 4 + 8 + 4)
     writeFileSync(path, bytes)
     await expectCode(() => openGguf(path), 'FILE', /tensors "first" and "second" overlap at offset 128/)
-    await writeGguf({ path, entries: [encodeEntry('general.alignment', 'uint32', 24)], tensors: [] })
-    await expectCode(() => openGguf(path), 'FILE', /general\.alignment 24 is not a power of two/)
+    for (const alignment of [24, 0, 2 ** 20]) {
+      await writeGguf({ path, entries: [encodeEntry('general.alignment', 'uint32', alignment)], tensors: [] })
+      await expectCode(
+        () => openGguf(path),
+        'FILE',
+        `general.alignment ${alignment} is not a power of two up to 65536`,
+      )
+    }
   })
 
   test('what is not a regular file, or is absent', async () => {
