@@ -189,8 +189,9 @@ export function fakeExecutor(options: FakeOptions = {}): StageExecutor {
         `output of ${step.output?.length ?? 0} values, ${tokens * embedding} were due`,
       )
     }
+    if (step.logits !== null && !isLast) throw new SeamError('USAGE', 'only the last stage has logits')
     const sampling = step.rows.filter((row) => row.sample).length
-    if (step.logits !== null && isLast && step.logits.length !== sampling * vocabulary) {
+    if (step.logits !== null && step.logits.length !== sampling * vocabulary) {
       throw new SeamError(
         'USAGE',
         `logits of ${step.logits.length} values, ${sampling * vocabulary} were due`,

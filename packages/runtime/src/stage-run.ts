@@ -82,7 +82,7 @@ export function stageRun(options: StageRunOptions): StageRun {
     canStart: () => isLast || downstream?.edge.canSend() === true,
     begin(job) {
       const { sequence, row } = job
-      if (row.sample && sequence.open.returnLogits) job.logits = new Float32Array(spec.vocabulary)
+      if (isLast && row.sample && sequence.open.returnLogits) job.logits = new Float32Array(spec.vocabulary)
       if (isLast) return null
       job.slot = downstream!.edge.take()
       return job.slot.hidden.subarray(0, row.tokenCount * spec.embedding)
