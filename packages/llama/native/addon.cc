@@ -50,7 +50,7 @@ class NativeStage : public Napi::ObjectWrap<NativeStage> {
                         InstanceMethod("abort", &NativeStage::Abort), InstanceMethod("stop", &NativeStage::Stop)});
   }
 
-  explicit NativeStage(const Napi::CallbackInfo &info) : Napi::ObjectWrap<NativeStage>(info) {
+  explicit NativeStage(const Napi::CallbackInfo &info) : Napi::ObjectWrap<NativeStage>(info), env_(info.Env()) {
     const auto options = info[0].As<Napi::Object>();
     const auto text = [&](const char *key) { return options.Get(key).As<Napi::String>().Utf8Value(); };
     const auto number = [&](const char *key) { return options.Get(key).As<Napi::Number>().Int32Value(); };
@@ -70,10 +70,21 @@ class NativeStage : public Napi::ObjectWrap<NativeStage> {
     done_ = Done::New(info.Env(), "seamline stage", 0, 1, this);
     done_.Unref(info.Env());
     thread_ = std::thread([this] { Work(); });
+    // Hooks run last in, first out: when the environment goes down, the thread is gone before `done_` is.
+    napi_add_env_cleanup_hook(env_, OnExit, this);
   }
 
-  // Reached with work pending only when the environment goes down.
   ~NativeStage() override {
+    napi_remove_env_cleanup_hook(env_, OnExit, this);
+    Shutdown();
+  }
+
+ private:
+  static void OnExit(void *self) { static_cast<NativeStage *>(self)->Shutdown(); }
+
+  // Ends the thread, and the step that it is in. What has not been handed back to JavaScript by then never will be.
+  void Shutdown() {
+    if (!thread_.joinable()) return;
     {
       const std::lock_guard<std::mutex> lock(mutex_);
       stopping_ = true;
@@ -81,21 +92,17 @@ class NativeStage : public Napi::ObjectWrap<NativeStage> {
       if (current_ != nullptr) current_->aborted = true;
     }
     wake_.notify_one();
-    if (thread_.joinable()) thread_.join();
+    thread_.join();
+    done_.Release();
   }
 
- private:
   static void OnDone(Napi::Env env, Napi::Function, NativeStage *self, Job *job) {
-    if (env == nullptr) return Discard(job);
-    self->Finish(env, job);
-  }
-  using Done = Napi::TypedThreadSafeFunction<NativeStage, Job, OnDone>;
-
-  // The environment is gone or going: references can no longer be deleted.
-  static void Discard(Job *job) {
+    if (env != nullptr) return self->Finish(env, job);
+    // The environment is going down: references can no longer be deleted.
     for (Napi::ObjectReference &reference : job->memory) reference.SuppressDestruct();
     delete job;
   }
+  using Done = Napi::TypedThreadSafeFunction<NativeStage, Job, OnDone>;
 
   void Work() {
     for (;;) {
@@ -122,13 +129,9 @@ class NativeStage : public Napi::ObjectWrap<NativeStage> {
         const std::lock_guard<std::mutex> lock(mutex_);
         current_ = nullptr;
       }
-      if (done_closed_ || done_.BlockingCall(job) != napi_ok) {
-        done_closed_ = true;
-        Discard(job);
-      }
+      done_.BlockingCall(job);
     }
     stage_.reset();
-    if (!done_closed_) done_.Release();
   }
 
   void Finish(Napi::Env env, Job *job) {
@@ -332,6 +335,7 @@ class NativeStage : public Napi::ObjectWrap<NativeStage> {
     if (current_ != nullptr && predicate(*current_)) current_->aborted = true;
   }
 
+  const napi_env env_;
   std::string libraries_;
   StageOptions options_;
   const LlamaApi *loaded_ = nullptr;
@@ -344,7 +348,6 @@ class NativeStage : public Napi::ObjectWrap<NativeStage> {
   bool stopping_ = false;
 
   Done done_;
-  bool done_closed_ = false;
   size_t pending_ = 0;
   std::thread thread_;
 };

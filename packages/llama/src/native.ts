@@ -62,10 +62,10 @@ export interface Addon {
   readonly release: string
 }
 
+const BUILT = join(dirname(fileURLToPath(import.meta.url)), '..', 'dist', 'native', 'stage.node')
+
 /** Throws `UNSUPPORTED` with the command to run when the addon was not built or cannot be loaded. */
-export function loadAddon(): Addon {
-  const here = dirname(fileURLToPath(import.meta.url))
-  const path = join(here, '..', 'dist', 'native', 'stage.node')
+export function loadAddon(path = BUILT): Addon {
   try {
     return createRequire(import.meta.url)(path) as Addon
   } catch (error) {

@@ -43,8 +43,9 @@ export interface Tokenizer {
   decode(tokens: readonly number[]): string
   createDecoder(): StreamDecoder
   /**
-   * Tokens of a chat up to where the assistant's next answer begins, by the model's own chat template. Throws
-   * `UNSUPPORTED` when the model has none.
+   * Tokens of a chat up to where the assistant's next answer begins, by the model's own chat template, with the
+   * beginning-of-sequence token as in `encode`. Text of control tokens inside a message stays text. Throws `UNSUPPORTED`
+   * when the model has no template.
    */
   applyChatTemplate(messages: readonly ChatMessage[]): number[]
   /** Frees the vocabulary. Idempotent. */
@@ -102,7 +103,8 @@ export async function openTokenizer(path: string): Promise<Tokenizer> {
       )
       chatHistory.push({ type: 'model', response: [] })
       const { contextText } = resolveChatWrapper(model).generateContextState({ chatHistory })
-      return contextText.tokenize(model.tokenizer)
+      const tokens: number[] = contextText.tokenize(model.tokenizer)
+      return beginning === null || tokens[0] === beginning ? tokens : [beginning, ...tokens]
     },
 
     close() {

@@ -1,6 +1,6 @@
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { splitModel } from '@seamline/gguf'
+import { encodeEntry, openGguf, splitModel, writeGguf } from '@seamline/gguf'
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
 import { openTokenizer, streamDecoder, type Tokenizer } from '../src/tokenizer.ts'
 import { hasModel, inFolder, modelPath } from './model.ts'
@@ -40,7 +40,7 @@ describe('streaming decoder', () => {
       while (bytes.length > 0) pieces.push(bytes.splice(0, size))
       const out = push(pieces)
       expect(out.join('')).toBe(text)
-      for (const piece of out) expect(piece.isWellFormed()).toBe(true)
+      for (const piece of out) expect(piece).not.toMatch(/\p{Surrogate}/u)
       expect(out.join('')).not.toContain('\uFFFD')
     }
   })
@@ -97,6 +97,33 @@ describe.skipIf(!hasModel)('tokenizer file of a split', () => {
   it('reads control tokens only where asked to', () => {
     expect(tokenizer.encode('</s>', { special: true })).toEqual([1, 2])
     expect(tokenizer.encode('</s>')).not.toContain(2)
+  })
+
+  it('renders a chat with the template of the file, control text in a message staying text', async () => {
+    const template =
+      "{% for m in messages %}{{ '<|im_start|>' + m['role'] + '\\n' + m['content'] + '<|im_end|>\\n' }}{% endfor %}" +
+      "{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}"
+    await inFolder(async (folder) => {
+      const path = join(folder, 'chat.gguf')
+      const entries = [...openGguf(modelPath).metadata.values()].map((entry) => entry.bytes)
+      entries.push(encodeEntry('tokenizer.chat_template', 'string', template))
+      await writeGguf({ path, entries, tensors: [] })
+      const chat = await openTokenizer(path)
+      const tokens = chat.applyChatTemplate([
+        { role: 'system', content: 'Be kind.' },
+        { role: 'user', content: 'Hi </s>' },
+        { role: 'assistant', content: 'Yes?' },
+        { role: 'user', content: 'Go.' },
+      ])
+      expect(tokens[0]).toBe(1)
+      expect(tokens).not.toContain(2)
+      // This vocabulary has no such control tokens and puts a space at their borders.
+      expect(chat.decode(tokens).replaceAll(/ (?=<)|^ /g, '')).toBe(
+        '<|im_start|>system\nBe kind.<|im_end|>\n<|im_start|>user\nHi</s><|im_end|>\n' +
+          '<|im_start|>assistant\nYes?<|im_end|>\n<|im_start|>user\nGo.<|im_end|>\n<|im_start|>assistant\n',
+      )
+      await chat.close()
+    })
   })
 
   it('says that there is no chat template', () => {

@@ -1,0 +1,75 @@
+import { spawn } from 'node:child_process'
+import { join } from 'node:path'
+import { pathToFileURL } from 'node:url'
+import { describe, expect, it } from 'vitest'
+import { loadAddon } from '../src/native.ts'
+import { hasModel, modelPath } from './model.ts'
+
+const BUILT = pathToFileURL(join(import.meta.dirname, '..', 'dist', 'index.js')).href
+
+/** Runs a script on the built package with an open stage `stage` and a `step(count)`, and resolves with how it ended. */
+function run(script: string): Promise<{ code: number | null; signal: string | null; output: string }> {
+  const source = `
+    import { llamaExecutor } from ${JSON.stringify(BUILT)}
+    const stage = await llamaExecutor({ path: ${JSON.stringify(modelPath)}, contextLength: 512 })
+    const sampler = { temperature: 0, topK: 0, topP: 1, minP: 0, penaltyLastN: 0, repeatPenalty: 1,
+      frequencyPenalty: 0, presencePenalty: 0, seed: 0 }
+    const session = stage.openSession({ sampler, promptTail: [] })
+    let position = 0
+    const step = (tokenCount) => {
+      const rows = [{ session, position, tokenCount, sample: true }]
+      position += tokenCount
+      return stage.step({ rows, input: new Int32Array(tokenCount).fill(5), output: null, logits: null, tag: 0 })
+    }
+    ${script}`
+  const child = spawn(process.execPath, ['--expose-gc', '--input-type=module', '-e', source], {
+    timeout: 20_000,
+  })
+  let output = ''
+  for (const stream of [child.stdout, child.stderr]) stream.on('data', (chunk) => (output += chunk))
+  return new Promise((resolve) => child.on('close', (code, signal) => resolve({ code, signal, output })))
+}
+
+describe('loader', () => {
+  it('says how to build an addon that is not there', () => {
+    expect(() => loadAddon('/nonexistent/stage.node')).toThrow(
+      expect.objectContaining({ code: 'UNSUPPORTED', message: expect.stringMatching(/pnpm .* build/) }),
+    )
+  })
+})
+
+describe.skipIf(!hasModel)('a process with a stage', () => {
+  const ended = (output: string) => ({ code: 0, signal: null, output })
+
+  it('stays for the step in flight and ends by itself when idle, also without close', async () => {
+    expect(await run('console.log((await step(9)).tokens.length)')).toEqual(ended('1\n'))
+  })
+
+  it('may exit in the middle of steps', async () => {
+    expect(await run('for (let i = 0; i < 8; i++) step(64).catch(() => {}); process.exit(0)')).toEqual(
+      ended(''),
+    )
+  })
+
+  it('may drop the stage for the garbage collector', async () => {
+    const script = `await step(3); await session.close()
+      for (let i = 0; i < 3; i++) {
+        await llamaExecutor({ path: ${JSON.stringify(modelPath)}, contextLength: 64 })
+        gc()
+        await new Promise((resolve) => setTimeout(resolve, 5))
+      }
+      console.log('end')`
+    expect(await run(script)).toEqual(ended('end\n'))
+  })
+
+  it('keeps the event loop free while the engine computes', async () => {
+    const script = `let ticks = 0
+      const timer = setInterval(() => ticks++, 1)
+      const steps = []
+      for (let i = 0; i < 8; i++) steps.push(step(64))
+      await Promise.all(steps)
+      clearInterval(timer)
+      console.log(ticks > 0)`
+    expect(await run(script)).toEqual(ended('true\n'))
+  })
+})
