@@ -6,25 +6,9 @@ import {
   type StageExecutor,
   type StepResult,
   spanTag,
-  type TensorRow,
 } from '@seamline/core'
-import type { Slot } from './buffers.ts'
 import type { Pulse } from './link.ts'
-import type { Sequence } from './sequence.ts'
-
-/** One row waiting for the engine. */
-export interface Job {
-  readonly sequence: Sequence
-  readonly row: TensorRow
-  /** Turns the arrived bytes into what the executor takes; called right before the step. */
-  input(): Int32Array | Float32Array
-  readonly arrivedNs: number
-  /** The memory of the input is free again. Called exactly once. */
-  release(): void
-  /** Memory that {@link LaneOutlet.begin} took for this job. */
-  slot?: Slot | undefined
-  logits?: Float32Array | undefined
-}
+import type { Job, Sequence } from './sequence.ts'
 
 /** What the stage around the lane decides. */
 export interface LaneOutlet {

@@ -1,5 +1,19 @@
-import type { OpenMessage, StageSession, TokenMessage } from '@seamline/core'
-import type { Job } from './lane.ts'
+import type { OpenMessage, StageSession, TensorRow, TokenMessage } from '@seamline/core'
+import type { Slot } from './buffers.ts'
+
+/** One row waiting for the engine. */
+export interface Job {
+  readonly sequence: Sequence
+  readonly row: TensorRow
+  /** Turns the arrived bytes into what the executor takes; called right before the step. */
+  input(): Int32Array | Float32Array
+  readonly arrivedNs: number
+  /** The memory of the input is free again. Called exactly once. */
+  release(): void
+  /** Memory that was taken for the output of this job. */
+  slot?: Slot | undefined
+  logits?: Float32Array | undefined
+}
 
 /** One open sequence on a stage. */
 export interface Sequence {

@@ -21,9 +21,9 @@ import {
 import { type Slot, type SlotPool, slotPool } from './buffers.ts'
 import { deferred } from './deferred.ts'
 import { checkFacts, factsOf, sharedFacts } from './facts.ts'
-import { type Job, type LaneOutlet, lane } from './lane.ts'
+import { type LaneOutlet, lane } from './lane.ts'
 import type { Link, LinkHandler } from './link.ts'
-import { type Sequence, sequenceOf } from './sequence.ts'
+import { type Job, type Sequence, sequenceOf } from './sequence.ts'
 
 export interface StageRunOptions {
   readonly name: string
