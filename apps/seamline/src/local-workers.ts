@@ -42,13 +42,15 @@ export interface LocalWorkers {
    * error says more than the link that it left behind.
    */
   explain(error: unknown): Promise<unknown>
-  /** Ends all processes and waits until they are gone, by force after a deadline. Idempotent. */
-  close(): Promise<void>
+  /** Ends all processes and waits until they are gone, by force after `graceMs` (default 3000). Idempotent. */
+  close(graceMs?: number): Promise<void>
 }
 
 const BIN = join(dirname(fileURLToPath(import.meta.url)), 'bin.js')
 const DEFAULT_START_TIMEOUT_MS = 300_000
 const CLOSE_MS = 3000
+/** After a fault nobody waits long for a process that may be the one that hangs. */
+export const FAULT_GRACE_MS = 500
 const EXPLAIN_MS = 300
 const LAST_LINES = 8
 
@@ -68,8 +70,8 @@ export async function startLocalWorkers(options: LocalWorkersOptions): Promise<L
   const children = options.stages.map((stage, index) =>
     startChild(options.names?.[index] ?? `worker-${index}`, argumentsFor(stage, options), onEnd),
   )
-  const close = () => {
-    closing ??= Promise.all(children.map((child) => child.stop())).then(() => {})
+  const close = (graceMs = CLOSE_MS) => {
+    closing ??= Promise.all(children.map((child) => child.stop(graceMs))).then(() => {})
     return closing
   }
   let timer: NodeJS.Timeout | undefined
@@ -95,7 +97,7 @@ export async function startLocalWorkers(options: LocalWorkersOptions): Promise<L
       close,
     }
   } catch (error) {
-    await close()
+    await close(FAULT_GRACE_MS)
     throw error
   } finally {
     clearTimeout(timer)
@@ -137,7 +139,7 @@ function seamArguments({
 
 interface Child {
   readonly ready: Promise<LocalWorker>
-  stop(): Promise<void>
+  stop(graceMs: number): Promise<void>
 }
 
 function startChild(name: string, args: readonly string[], onEnd: (error: SeamError) => void): Child {
@@ -183,9 +185,9 @@ function startChild(name: string, args: readonly string[], onEnd: (error: SeamEr
         onEnd(error)
       })
     }),
-    async stop() {
+    async stop(graceMs) {
       child.stdin.end()
-      const force = setTimeout(() => child.kill('SIGKILL'), CLOSE_MS)
+      const force = setTimeout(() => child.kill('SIGKILL'), graceMs)
       await exited
       clearTimeout(force)
     },

@@ -3,6 +3,7 @@ import type { LinkFacts } from '@seamline/core'
 import { connectPipeline, type Pipeline } from '@seamline/runtime'
 import { codecs, framings, type LocalStage, named, startLocalWorkers, transports } from './cluster.ts'
 import type { Context } from './command.ts'
+import { FAULT_GRACE_MS } from './local-workers.ts'
 import type { EngineSettings, SeamSettings } from './settings.ts'
 import type { Ui } from './ui.ts'
 
@@ -56,12 +57,14 @@ export async function withLocalPipeline<T>(
   })
   try {
     pipeline = await connect(local.workers, options, signal)
-    return await use(pipeline)
-  } catch (error) {
-    throw await local.explain(error)
-  } finally {
-    await pipeline?.close()
+    const result = await use(pipeline)
+    await pipeline.close()
     await local.close()
+    return result
+  } catch (error) {
+    const reason = await local.explain(error)
+    await Promise.all([pipeline?.close(), local.close(FAULT_GRACE_MS)])
+    throw reason
   }
 }
 
