@@ -156,7 +156,8 @@ Stage::Stage(const LlamaApi &api, const StageOptions &options, const std::atomic
   if (memory_ == nullptr) throw StageError("UNSUPPORTED", "the model keeps no KV cache");
 
   sequences_ = std::make_unique<Sequence[]>(static_cast<size_t>(options.max_sequences));
-  const auto chunk = static_cast<size_t>(options.chunk_tokens);
+  // A step has no more tokens than a chunk, nor than all cells.
+  const size_t chunk = std::min(static_cast<uint32_t>(options.chunk_tokens), params.n_ctx);
   positions_.resize(chunk);
   sequence_counts_.assign(chunk, 1);
   sequence_ids_.resize(chunk);
