@@ -185,6 +185,16 @@ export function executorSuite({ describe, it, create }: ExecutorSuiteOptions): v
       assert.equal(session.position, 0)
     })
 
+    test('samples and gives logits on a last stage only: USAGE elsewhere', async (stages) => {
+      if (stages.length === 1) return
+      const { embedding, vocabulary } = stages[0]!.spec
+      const session = open(stages).sessions[0]!
+      const plain = step(session, Int32Array.of(1), new Float32Array(embedding), 0)
+      await rejects('USAGE', stages[0]!.step({ ...plain, rows: [{ ...plain.rows[0]!, sample: true }] }))
+      await rejects('USAGE', stages[0]!.step({ ...plain, logits: new Float32Array(vocabulary) }))
+      assert.equal(session.position, 0)
+    })
+
     test('says BUSY when all sessions are taken and takes new ones when one is closed', async (stages) => {
       const stage = stages[0]!
       const options = { sampler: GREEDY, promptTail: [] }

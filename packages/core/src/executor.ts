@@ -61,7 +61,7 @@ export interface StepRow {
   readonly session: StageSession
   readonly position: number
   readonly tokenCount: number
-  /** On a last stage: sample after the last token. */
+  /** Sample after the last token; a last stage alone can. */
   readonly sample: boolean
 }
 
@@ -76,7 +76,7 @@ export interface Step {
   readonly input: Int32Array | Float32Array
   /** Receives the hidden rows; null on a last stage. No overlap with `input`. */
   readonly output: Float32Array | null
-  /** On a last stage: receives vocabulary values for each sampling row, in order. */
+  /** Receives vocabulary values for each sampling row, in order; null on any but a last stage. */
   readonly logits: Float32Array | null
   /** Joins the spans of this step. */
   readonly tag: number

@@ -189,8 +189,9 @@ export function fakeExecutor(options: FakeOptions = {}): StageExecutor {
         `output of ${step.output?.length ?? 0} values, ${tokens * embedding} were due`,
       )
     }
-    if (step.logits !== null && !isLast) throw new SeamError('USAGE', 'only the last stage has logits')
     const sampling = step.rows.filter((row) => row.sample).length
+    if (!isLast && sampling > 0) throw new SeamError('USAGE', 'only the last stage samples')
+    if (!isLast && step.logits !== null) throw new SeamError('USAGE', 'only the last stage has logits')
     if (step.logits !== null && step.logits.length !== sampling * vocabulary) {
       throw new SeamError(
         'USAGE',

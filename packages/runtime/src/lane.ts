@@ -39,6 +39,7 @@ const MAX_IN_FLIGHT = 2
 export function lane(executor: StageExecutor, outlet: LaneOutlet, clock: Clock, sink: SpanSink | null): Lane {
   /** Sequences with queued jobs that are not in the engine, in the order of their turn. */
   const turn: Sequence[] = []
+  const isLast = executor.spec.layerEnd === executor.spec.layerCount
   let inFlight = 0
   let completedSteps = 0
   let startedNs = 0
@@ -59,7 +60,7 @@ export function lane(executor: StageExecutor, outlet: LaneOutlet, clock: Clock, 
       const input = job.input()
       if (sink !== null) sink.span(SpanName.stageQueue, job.arrivedNs, clock.nowNs(), tag, input.byteLength)
       const { position, tokenCount, sample } = row
-      const rows = [{ session: sequence.session, position, tokenCount, sample }]
+      const rows = [{ session: sequence.session, position, tokenCount, sample: isLast && sample }]
       running = executor.step({ rows, input, output, logits: job.logits ?? null, tag })
     } catch (error) {
       running = Promise.reject(error)
