@@ -38,7 +38,7 @@ export function doctorCommand() {
         nodeCheck(),
         toolCheck('git', ['git'], 'git'),
         toolCheck('CMake', ['cmake'], 'cmake', MINIMUM_CMAKE),
-        toolCheck('C++17 compiler', [process.env.CXX ?? 'c++', 'g++', 'clang++'], 'g++'),
+        toolCheck('C++17 compiler', [process.env.CXX || 'c++', 'g++', 'clang++'], 'g++'),
         engineCheck(),
         coresCheck(options),
         memoryCheck(),

@@ -1,0 +1,118 @@
+import { join } from 'node:path'
+import { describe, expect, it } from 'vitest'
+import { createProgram } from '../src/program.ts'
+import { scratchFolder, seamline } from './support.ts'
+
+const folder = scratchFolder()
+const COMMANDS = createProgram().commands.map((command) => command.name())
+
+describe('help', () => {
+  it.each(COMMANDS)('of %s names --json and the exit codes', (name) => {
+    const command = createProgram().commands.find((candidate) => candidate.name() === name)!
+    let text = ''
+    command.configureOutput({ writeOut: (part) => (text += part) }).outputHelp()
+    expect(text).toContain('--json')
+    expect(text).toContain('--progress')
+    for (const code of ['0', '1', '2', '3', '4', '70', '130'])
+      expect(text).toMatch(new RegExp(`^ {2}${code} `, 'm'))
+  })
+
+  it.each(['run', 'certify', 'worker'])('of %s offers codec, framing and transport by name', (name) => {
+    const help = createProgram()
+      .commands.find((candidate) => candidate.name() === name)!
+      .helpInformation()
+      .replace(/\s+/g, ' ')
+    expect(help).toMatch(/--codec <name>[^-]*"f32", "f16"/)
+    expect(help).toMatch(/--framing <name>[^-]*"protobuf"/)
+    expect(help).toMatch(/--transport <name>[^-]*"tcp"/)
+  })
+
+  it('ends with status 0 on standard output', async () => {
+    const { code, stdout, stderr } = await seamline(['--help'])
+    expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
+    for (const name of COMMANDS) expect(stdout).toContain(name)
+  })
+})
+
+describe('wrong arguments end with status 2 and say what would be right', () => {
+  it.each([
+    ['an unknown command', ['generate'], /unknown command 'generate'/],
+    ['no command', [], /command is missing/],
+    ['a missing option', ['certify'], /--model/],
+    ['an unknown codec', ['certify', '--model', 'x', '--codec', 'f8'], /Allowed choices are f32, f16/],
+    ['an unknown framing', ['run', '--prompt', 'x', '--framing', 'json'], /Allowed choices are protobuf/],
+    ['an unknown transport', ['worker', '--transport', 'udp'], /Allowed choices are tcp/],
+    ['a number that is none', ['certify', '--model', 'x', '--k', 'two'], /whole number from 1 to 64/],
+    ['layers with a gap', ['split', '--model', 'x', '--out', 'y', '--layers', '0-2,3-5'], /must begin at 2/],
+    ['run without workers', ['run', '--prompt', 'x'], /--workers .* or --local/],
+    ['a worker without a stage', ['worker', '--manifest', 'x'], /--stage/],
+  ])('%s', async (_, args, message) => {
+    const { code, stdout, stderr } = await seamline(args)
+    expect(stderr).toMatch(message)
+    expect(stderr).toMatch(/^seamline: .* \[USAGE\]\n$/)
+    expect({ code, stdout }).toEqual({ code: 2, stdout: '' })
+  })
+})
+
+describe('with --json', () => {
+  it('an error is one document on standard output', async () => {
+    const { code, stdout, stderr } = await seamline([
+      'split',
+      '--model',
+      'absent.gguf',
+      '--out',
+      folder,
+      '--json',
+    ])
+    expect({ code, stderr }).toEqual({ code: 4, stderr: '' })
+    const { error } = JSON.parse(stdout)
+    expect(error).toMatchObject({ code: 'FILE', worker: null })
+    expect(error.message).toContain('absent.gguf')
+  })
+
+  it('the document of split names files, sizes and hashes', async () => {
+    const model = join(folder, 'model.gguf')
+    const made = JSON.parse((await seamline(['synth', '--out', model, '--layers', '3', '--json'])).stdout)
+    const { code, stdout } = await seamline([
+      'split',
+      '--model',
+      model,
+      '--stages',
+      '3',
+      '--out',
+      folder,
+      '--json',
+    ])
+    const split = JSON.parse(stdout)
+    expect(code).toBe(0)
+    expect(split.source.sha256).toBe(made.sha256)
+    expect(split.stages.map((stage: { layerEnd: number }) => stage.layerEnd)).toEqual([1, 2, 3])
+  })
+})
+
+describe('doctor', () => {
+  it('finds everything on a machine that runs these tests', async () => {
+    const { code, stdout } = await seamline(['doctor', '--json'])
+    const { ready, checks } = JSON.parse(stdout)
+    expect(checks.filter(({ status }: { status: string }) => status === 'missing')).toEqual([])
+    expect({ ready, code }).toEqual({ ready: true, code: 0 })
+    const engine = checks.find(({ name }: { name: string }) => name.includes('llama.cpp'))
+    expect(engine.found).toMatch(/llama\.cpp v\d+\.\d+\.\d+/)
+  })
+
+  it('ends with status 1 and says how to get what is missing', async () => {
+    const { code, stdout } = await seamline(['doctor', '--json'], { PATH: folder, CXX: '' })
+    const { ready, checks } = JSON.parse(stdout)
+    expect({ ready, code }).toEqual({ ready: false, code: 1 })
+    const missing = checks.filter(({ status }: { status: string }) => status === 'missing')
+    expect(missing.map(({ name }: { name: string }) => name)).toEqual(['git', 'CMake', 'C++17 compiler'])
+    for (const { remedy } of missing) expect(remedy).toContain('apt-get install')
+  })
+
+  it('warns when the threads of the stages exceed the cores', async () => {
+    const { stdout } = await seamline(['doctor', '--json', '--stages', '512', '--threads', '4'])
+    const cores = JSON.parse(stdout).checks.find(({ name }: { name: string }) => name === 'cores')
+    expect(cores.status).toBe('warning')
+    expect(cores.found).toContain('512 stages')
+  })
+})
