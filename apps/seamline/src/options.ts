@@ -56,13 +56,12 @@ export function expectedFacts({ chunk, ctx, threads, flashAttn }: EngineOptions)
 /** Positions of one sequence when nobody says otherwise: KV memory grows with them. */
 const DEFAULT_CONTEXT = 4096
 
-export function addSeamOptions(command: Command): Command {
-  const byName = (flags: string, what: string, choices: ReadonlyMap<string, unknown>, initial: string) =>
-    new Option(flags, what).choices([...choices.keys()]).default(initial)
+/** A worker serves whatever codec it has; everybody else names one. */
+export function addSeamOptions(command: Command, codecOption = CODEC): Command {
   return command
-    .addOption(byName('--codec <name>', 'how hidden rows are encoded', codecs, 'f32'))
-    .addOption(byName('--framing <name>', 'how messages become bytes', framings, 'protobuf'))
-    .addOption(byName('--transport <name>', 'what carries the bytes', transports, 'tcp'))
+    .addOption(codecOption)
+    .addOption(byName('--framing <name>', 'how messages become bytes', framings).default('protobuf'))
+    .addOption(byName('--transport <name>', 'what carries the bytes', transports).default('tcp'))
     .option('--liveness <ms>', 'a process that is silent for this long is dead', integer(50, 3_600_000), 5000)
     .option(
       '--progress-deadline <ms>',
@@ -70,6 +69,13 @@ export function addSeamOptions(command: Command): Command {
       integer(100, 86_400_000),
       60_000,
     )
+}
+
+const CODEC = byName('--codec <name>', 'how hidden rows are encoded', codecs).default('f32')
+export const OFFERED_CODEC = byName('--codec <name>', 'offer this codec only (default: all)', codecs)
+
+function byName(flags: string, what: string, choices: ReadonlyMap<string, unknown>): Option {
+  return new Option(flags, what).choices([...choices.keys()])
 }
 
 /** How a token is chosen. */

@@ -1,3 +1,4 @@
+import { Socket } from 'node:net'
 import { dirname, join } from 'node:path'
 import { SeamError } from '@seamline/core'
 import { modelFacts, openGguf, readManifest, verifyFile } from '@seamline/gguf'
@@ -8,11 +9,18 @@ import { Option } from 'commander'
 import { codecs, framings, named, transports } from '../cluster.ts'
 import { type Context, command, integer } from '../command.ts'
 import { warnOfHome } from '../model-dir.ts'
-import { addEngineOptions, addSeamOptions, type EngineOptions, engineSettings } from '../options.ts'
+import {
+  addEngineOptions,
+  addSeamOptions,
+  type EngineOptions,
+  engineSettings,
+  OFFERED_CODEC,
+} from '../options.ts'
 import type { SeamSettings } from '../settings.ts'
 import { byteProgress } from '../ui.ts'
 
-interface WorkerCommandOptions extends EngineOptions, SeamSettings {
+interface WorkerCommandOptions extends EngineOptions, Omit<SeamSettings, 'codec'> {
+  readonly codec?: string
   readonly manifest?: string
   readonly stage?: number
   readonly model?: string
@@ -102,7 +110,7 @@ export function workerCommand() {
       'after',
       '\nPrints one line of JSON when it is ready. Ends in good order on SIGINT and SIGTERM.',
     )
-  return addSeamOptions(addEngineOptions(made))
+  return addSeamOptions(addEngineOptions(made), OFFERED_CODEC)
 }
 
 async function openSource({ ui, signal }: Context, options: WorkerCommandOptions): Promise<Source> {
@@ -150,7 +158,9 @@ const ORPHAN_MS = 3000
 /** Aborts also when standard input ends: the parent holds its other end, and the kernel closes it whatever kills the parent. */
 function withEndOfStdin(signal: AbortSignal): AbortSignal {
   const controller = new AbortController()
-  process.stdin.resume().once('close', () => {
+  const { stdin } = process
+  if (stdin instanceof Socket) stdin.unref() // it must not keep alive a worker that has failed
+  stdin.resume().once('close', () => {
     controller.abort(new SeamError('ABORTED', 'the parent process is gone'))
     setTimeout(() => process.exit(), ORPHAN_MS).unref()
   })
