@@ -5,6 +5,7 @@
 #include <condition_variable>
 #include <deque>
 #include <functional>
+#include <set>
 #include <thread>
 
 #include "stage.h"
@@ -71,16 +72,44 @@ class NativeStage : public Napi::ObjectWrap<NativeStage> {
     done_.Unref(info.Env());
     thread_ = std::thread([this] { Work(); });
     // Hooks run last in, first out: when the environment goes down, the thread is gone before `done_` is.
-    napi_add_env_cleanup_hook(env_, OnExit, this);
+    napi_add_env_cleanup_hook(env_, OnCleanup, this);
+    const std::lock_guard<std::mutex> lock(live_mutex());
+    live().insert(this);
   }
 
   ~NativeStage() override {
-    napi_remove_env_cleanup_hook(env_, OnExit, this);
+    {
+      const std::lock_guard<std::mutex> lock(live_mutex());
+      live().erase(this);
+    }
+    napi_remove_env_cleanup_hook(env_, OnCleanup, this);
     Shutdown();
   }
 
+  // process.exit() runs the static destructors of llama.cpp and no cleanup hooks: compute has to end before.
+  static void OnExit(const Napi::CallbackInfo &info) {
+    std::vector<NativeStage *> stages;
+    {
+      const std::lock_guard<std::mutex> lock(live_mutex());
+      for (NativeStage *stage : live()) {
+        if (stage->env_ == static_cast<napi_env>(info.Env())) stages.push_back(stage);
+      }
+    }
+    for (NativeStage *stage : stages) stage->Shutdown();
+  }
+
  private:
-  static void OnExit(void *self) { static_cast<NativeStage *>(self)->Shutdown(); }
+  static void OnCleanup(void *self) { static_cast<NativeStage *>(self)->Shutdown(); }
+
+  // The stages of all environments of the process; never destroyed.
+  static std::set<NativeStage *> &live() {
+    static auto *stages = new std::set<NativeStage *>();
+    return *stages;
+  }
+  static std::mutex &live_mutex() {
+    static auto *mutex = new std::mutex();
+    return *mutex;
+  }
 
   // Ends the thread, and the step that it is in. What has not been handed back to JavaScript by then never will be.
   void Shutdown() {
@@ -97,7 +126,14 @@ class NativeStage : public Napi::ObjectWrap<NativeStage> {
   }
 
   static void OnDone(Napi::Env env, Napi::Function, NativeStage *self, Job *job) {
-    if (env != nullptr) return self->Finish(env, job);
+    if (env != nullptr) {
+      try {
+        self->Finish(env, job);
+      } catch (const Napi::Error &) {
+        // JavaScript is being terminated and takes no more results.
+      }
+      return;
+    }
     // The environment is going down: references can no longer be deleted.
     for (Napi::ObjectReference &reference : job->memory) reference.SuppressDestruct();
     delete job;
@@ -140,21 +176,29 @@ class NativeStage : public Napi::ObjectWrap<NativeStage> {
       done_.Unref(env);
       Unref();
     }
-    if (job->error_code == nullptr) {
-      job->deferred.Resolve(job->value ? job->value(env) : env.Undefined());
+    Settle(env, *job);
+  }
+
+  static void Settle(Napi::Env env, Job &job) {
+    if (job.error_code == nullptr) {
+      job.deferred.Resolve(job.value ? job.value(env) : env.Undefined());
       return;
     }
-    const Napi::Error error = Napi::Error::New(env, job->error);
-    error.Set("code", Napi::String::New(env, job->error_code));
-    job->deferred.Reject(error.Value());
+    const Napi::Error error = Napi::Error::New(env, job.error);
+    error.Set("code", Napi::String::New(env, job.error_code));
+    job.deferred.Reject(error.Value());
   }
 
   Napi::Value Enqueue(Napi::Env env, std::unique_ptr<Job> job) {
     const Napi::Promise promise = job->deferred.Promise();
     {
       const std::lock_guard<std::mutex> lock(mutex_);
-      if (stopping_) throw Napi::Error::New(env, "the stage was stopped");
-      queue_.push_back(job.release());
+      if (!stopping_) queue_.push_back(job.release());
+    }
+    if (job != nullptr) {
+      job->fail("CLOSED", "the process is about to end");
+      Settle(env, *job);
+      return promise;
     }
     if (pending_++ == 0) {
       done_.Ref(env);
@@ -354,6 +398,9 @@ class NativeStage : public Napi::ObjectWrap<NativeStage> {
 
 Napi::Object Init(Napi::Env env, Napi::Object exports) {
   exports.Set("Stage", NativeStage::Define(env));
+  const auto process = env.Global().Get("process").As<Napi::Object>();
+  process.Get("on").As<Napi::Function>().Call(
+      process, {Napi::String::New(env, "exit"), Napi::Function::New(env, NativeStage::OnExit)});
   exports.Set("release", SEAMLINE_LLAMA_RELEASE);
   return exports;
 }

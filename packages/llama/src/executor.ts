@@ -266,8 +266,8 @@ function executorOf(native: NativeStage, sink: SpanSink | null, spec: StageSpec)
 
       close() {
         closed ??= (async () => {
-          sessions.delete(session)
           if (closing !== null) return closing
+          sessions.delete(session)
           await native.closeSequence(sequence).catch(() => {})
           free.push(sequence)
         })()

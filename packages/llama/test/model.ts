@@ -4,7 +4,8 @@ import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import type { SamplerSettings, StageExecutor, StageSession, StepResult } from '@seamline/core'
-import { splitModel } from '@seamline/gguf'
+import { type Manifest, splitModel } from '@seamline/gguf'
+import { afterAll } from 'vitest'
 import type { LlamaExecutorOptions } from '../src/index.ts'
 import { llamaExecutor } from '../src/index.ts'
 
@@ -45,6 +46,17 @@ export async function inFolder<T>(body: (folder: string) => Promise<T>): Promise
   }
 }
 
+const splits = new Map<number, Promise<{ folder: string; manifest: Manifest }>>()
+
+afterAll(async () => {
+  for (const split of splits.values()) await rm((await split).folder, { recursive: true })
+})
+
+async function split(stages: number) {
+  const folder = await mkdtemp(join(tmpdir(), 'seamline-llama-'))
+  return { folder, manifest: await splitModel({ source: modelPath, outDir: folder, stages }) }
+}
+
 /** The stages of a split of the model, or for 1 the whole file. */
 export async function openStages(
   stages: number,
@@ -52,18 +64,17 @@ export async function openStages(
 ): Promise<StageExecutor[]> {
   const common = { contextLength: 512, maxSequences: 4, ...options }
   if (stages === 1) return [await llamaExecutor({ path: modelPath, ...common })]
-  return inFolder(async (folder) => {
-    const manifest = await splitModel({ source: modelPath, outDir: folder, stages })
-    return Promise.all(
-      manifest.stages.map((stage) =>
-        llamaExecutor({
-          path: join(folder, stage.file),
-          facts: { ...manifest, ...stage, modelSha256: manifest.source.sha256 },
-          ...common,
-        }),
-      ),
-    )
-  })
+  if (!splits.has(stages)) splits.set(stages, split(stages))
+  const { folder, manifest } = await splits.get(stages)!
+  return Promise.all(
+    manifest.stages.map((stage) =>
+      llamaExecutor({
+        path: join(folder, stage.file),
+        facts: { ...manifest, ...stage, modelSha256: manifest.source.sha256 },
+        ...common,
+      }),
+    ),
+  )
 }
 
 /** One sequence through a chain of stages. */

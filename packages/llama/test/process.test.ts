@@ -1,9 +1,10 @@
 import { spawn } from 'node:child_process'
+import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { describe, expect, it } from 'vitest'
 import { loadAddon } from '../src/native.ts'
-import { hasModel, modelPath } from './model.ts'
+import { hasModel, inFolder, modelPath } from './model.ts'
 
 const BUILT = pathToFileURL(join(import.meta.dirname, '..', 'dist', 'index.js')).href
 
@@ -22,12 +23,14 @@ function run(script: string): Promise<{ code: number | null; signal: string | nu
       return stage.step({ rows, input: new Int32Array(tokenCount).fill(5), output: null, logits: null, tag: 0 })
     }
     ${script}`
-  const child = spawn(process.execPath, ['--expose-gc', '--input-type=module', '-e', source], {
-    timeout: 20_000,
+  return inFolder(async (folder) => {
+    const path = join(folder, 'script.mjs')
+    await writeFile(path, source)
+    const child = spawn(process.execPath, ['--expose-gc', path], { timeout: 20_000 })
+    let output = ''
+    for (const stream of [child.stdout, child.stderr]) stream.on('data', (chunk) => (output += chunk))
+    return new Promise((resolve) => child.on('close', (code, signal) => resolve({ code, signal, output })))
   })
-  let output = ''
-  for (const stream of [child.stdout, child.stderr]) stream.on('data', (chunk) => (output += chunk))
-  return new Promise((resolve) => child.on('close', (code, signal) => resolve({ code, signal, output })))
 }
 
 describe('loader', () => {
@@ -49,6 +52,21 @@ describe.skipIf(!hasModel)('a process with a stage', () => {
     expect(await run('for (let i = 0; i < 8; i++) step(64).catch(() => {}); process.exit(0)')).toEqual(
       ended(''),
     )
+  })
+
+  it('survives the end of a thread in the middle of its steps', async () => {
+    const script = `const { isMainThread, parentPort, Worker } = await import('node:worker_threads')
+      if (isMainThread) {
+        const worker = new Worker(new URL(import.meta.url))
+        await new Promise((resolve) => worker.once('message', resolve))
+        await worker.terminate()
+        console.log((await step(3)).tokens.length)
+      } else {
+        for (let i = 0; i < 8; i++) step(64).catch(() => {})
+        parentPort.postMessage('running')
+        setInterval(() => {}, 1000)
+      }`
+    expect(await run(script)).toEqual(ended('1\n'))
   })
 
   it('may drop the stage for the garbage collector', async () => {
