@@ -2,8 +2,16 @@
 // `pnpm seamline`: brings the build up to date, then becomes apps/seamline/dist/bin.js in this very process, so that
 // signals, exit codes and terminals need no forwarding. A bin rather than a package script: pnpm prints a banner on the
 // standard output of scripts, which would spoil --json.
-import { spawnSync } from 'node:child_process'
-import { existsSync, mkdirSync, readdirSync, statSync, utimesSync, writeFileSync } from 'node:fs'
+import { spawn } from 'node:child_process'
+import {
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  statSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 
@@ -18,12 +26,16 @@ if (major < MINIMUM_NODE[0] || (major === MINIMUM_NODE[0] && minor < MINIMUM_NOD
 }
 if (process.argv[2] === 'doctor') {
   // The doctor must be able to run where the native part does not build.
-  if (!existsSync(bin)) build(['typescript/bin/tsc', '-b', 'apps/seamline'])
+  if (!existsSync(bin))
+    await build([process.execPath, join(root, 'node_modules/typescript/bin/tsc'), '-b', 'apps/seamline'])
 } else if (isStale()) {
   const startedAt = new Date()
-  const fresh = !existsSync(bin)
-  if (fresh) console.error('seamline: building; the first time takes about a minute')
-  build(['turbo/bin/turbo', 'run', 'build', `--output-logs=${fresh ? 'new-only' : 'errors-only'}`])
+  // Turbo looks for pnpm on the path, where it is only below pnpm itself.
+  const { packageManager } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
+  const turbo = process.env.npm_config_user_agent?.startsWith('pnpm/')
+    ? [process.execPath, join(root, 'node_modules/turbo/bin/turbo')]
+    : ['npx', '-y', packageManager, 'exec', 'turbo']
+  await build([...turbo, 'run', 'build', '--output-logs=errors-only'])
   mkdirSync(dirname(stamp), { recursive: true })
   writeFileSync(stamp, '')
   utimesSync(stamp, startedAt, startedAt) // what changed during the build is newer
@@ -62,15 +74,30 @@ function modifiedMs(path) {
   return statSync(path, { throwIfNoEntry: false })?.mtimeMs ?? 0
 }
 
-/** Runs a tool of node_modules with its output on standard error; ends the process when it fails. */
-function build([tool, ...args]) {
-  const { status, signal } = spawnSync(process.execPath, [join(root, 'node_modules', tool), ...args], {
+/** Runs a command quietly, with what it says when it fails on standard error; ends the process then. */
+async function build([tool, ...args]) {
+  const terminal = process.stderr.isTTY
+  const startedMs = Date.now()
+  const show = () =>
+    process.stderr.write(`\rseamline: building, ${Math.round((Date.now() - startedMs) / 1000)} s `)
+  if (!terminal) process.stderr.write('seamline: building; the first time takes about half a minute\n')
+  const ticking = terminal ? setInterval(show, 1000) : undefined
+  let output = ''
+  const child = spawn(tool, args, {
     cwd: root,
-    stdio: ['ignore', 2, 2],
+    stdio: ['ignore', 'pipe', 'pipe'],
     env: { ...process.env, TURBO_TELEMETRY_DISABLED: '1' },
   })
-  if (signal !== null) process.exit(130)
-  if (status !== 0) fail('the build failed, see above; `pnpm seamline doctor` says what this machine lacks')
+  for (const stream of [child.stdout, child.stderr]) stream.on('data', (chunk) => (output += chunk))
+  const status = await new Promise((resolve) => {
+    child.on('error', (error) => resolve(error.message))
+    child.on('close', resolve)
+  })
+  clearInterval(ticking)
+  if (terminal) process.stderr.write('\r\x1b[2K')
+  if (status === 0) return
+  process.stderr.write(output)
+  fail('the build failed, see above; `pnpm seamline doctor` says what this machine lacks')
 }
 
 function fail(message) {
