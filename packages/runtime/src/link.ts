@@ -6,6 +6,7 @@ import {
   type FrameDecoder,
   type FrameHandler,
   type Framing,
+  isSeamError,
   type Message,
   SeamError,
   SpanName,
@@ -150,7 +151,7 @@ function linkCore(
     },
     send(message, payload) {
       if (ended !== undefined || framing === undefined) return
-      connection.send(framing.encode(message, payload))
+      transmit(framing.encode(message, payload))
     },
     sendInPlace(unsealed, room, payloadStart, payloadBytes, tag, released) {
       if (ended !== undefined || framing === undefined) {
@@ -164,13 +165,13 @@ function linkCore(
       const start = framing.encodeInto(message, room, payloadStart, payloadBytes)
       const frame = room.subarray(start, payloadStart + payloadBytes)
       if (sink === null) {
-        connection.send(frame, released)
+        transmit(frame, released)
         return
       }
       const framedNs = clock.nowNs()
       sink.span(SpanName.checksum, checksumNs, sentNs, tag, payloadBytes)
       sink.span(SpanName.frameEncode, sentNs, framedNs, tag, frame.length)
-      connection.send(frame, () => {
+      transmit(frame, () => {
         sink.span(SpanName.sendQueue, framedNs, clock.nowNs(), tag, frame.length)
         released()
       })
@@ -234,7 +235,7 @@ function linkCore(
     })
   }, beatMs)
 
-  if (side === 'dial') connection.send(encodePreamble({ verdict: Verdict.offer, protocolIds: offers }))
+  if (side === 'dial') transmit(encodePreamble({ verdict: Verdict.offer, protocolIds: offers }))
 
   return {
     link,
@@ -263,6 +264,16 @@ function linkCore(
     },
   }
 
+  /** A peer that has ended takes nothing more: its end is about to be reported, and is the better reason. */
+  function transmit(bytes: Uint8Array, released?: () => void): void {
+    try {
+      connection.send(bytes, released)
+    } catch (error) {
+      if (!isSeamError(error) || error.code !== 'CLOSED') throw error
+      released?.()
+    }
+  }
+
   function settle(bytes: number): void {
     preambleBytes += bytes
     const found = decodePreamble(preamble.subarray(0, preambleBytes))
@@ -273,7 +284,7 @@ function linkCore(
         ? undefined
         : offers.find((id) => protocolIds.includes(id))
     if (side === 'accept') {
-      connection.send(
+      transmit(
         encodePreamble(
           shared === undefined
             ? { verdict: Verdict.refused, protocolIds: offers }

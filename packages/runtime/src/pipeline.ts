@@ -1,6 +1,5 @@
 import { randomBytes } from 'node:crypto'
 import {
-  asBytes,
   asFloat32,
   type Clock,
   type CodecFactory,
@@ -12,14 +11,15 @@ import {
   monotonicClock,
   SeamError,
   type SpanSink,
-  type TokenMessage,
   type Transport,
 } from '@seamline/core'
-import { type Deferred, deferred, within } from './deferred.ts'
+import { deferred } from './deferred.ts'
+import { checkRequest, type DrivenSequence, driveSequence } from './drive.ts'
 import { checkFacts, NO_OPINION, sharedFacts } from './facts.ts'
-import { type Generation, type GenerationRequest, tokenQueue } from './generation.ts'
+import type { Generation, GenerationRequest } from './generation.ts'
 import { dialWithHello } from './handshake.ts'
 import type { Link, LinkHandler, LinkSettings } from './link.ts'
+import { requestTable, settleAll } from './requests.ts'
 import { DEFAULT_LIVENESS_MS } from './worker.ts'
 
 export interface PipelineOptions {
@@ -88,17 +88,6 @@ interface Stage {
   pulseNs: number
 }
 
-/** A generation as the pipeline's links see it. */
-interface Active {
-  readonly request: GenerationRequest
-  /** True while a token is due that neither the reader nor credit holds back. */
-  readonly waiting: boolean
-  onToken(message: TokenMessage, logits: Float32Array | undefined): void
-  fail(reason: SeamError): void
-}
-
-/** Tokens that stage 0 may run ahead of the reader. */
-const TOKEN_WINDOW = 32
 /** How long a report about a link waits for the cause to show itself: a process that ended, or its own connection. */
 const BLAME_MS = 250
 const DEFAULT_PROGRESS_MS = 60_000
@@ -125,14 +114,11 @@ export async function connectPipeline(options: PipelineOptions): Promise<Pipelin
     )
   }
 
-  const requests = new Map<
-    number,
-    { readonly stage: string; readonly answer: Deferred<Message>; payload: Uint8Array }
-  >()
-  const active = new Map<number, Active>()
+  // A cancel or rollback waits for the step in hand, so the deadline of an answer is that of progress.
+  const requests = requestTable(progressMs)
+  const active = new Map<number, DrivenSequence>()
   const stages: Stage[] = []
   const closed = deferred<SeamError | undefined>()
-  let lastRequest = 0
   let lastSequence = -1
   let failure: SeamError | undefined
   let suspicion: NodeJS.Timeout | undefined
@@ -233,16 +219,13 @@ export async function connectPipeline(options: PipelineOptions): Promise<Pipelin
             const error = new SeamError(message.code, message.message, {
               worker: message.worker || stage.name,
             })
-            if (message.request !== 0) settleRequest(message.request, (answer) => answer.reject(error))
+            if (message.request !== 0) requests.refuse(message.request, error)
             else active.get(message.sequence)?.fail(error)
             return
           }
           case 'ack':
           case 'traceFetch':
-            return settleRequest(message.request, (answer, entry) => {
-              entry.payload = payload
-              answer.resolve(message)
-            })
+            return requests.answer(message.request, message, payload)
           case 'probe':
             return
           default:
@@ -267,38 +250,8 @@ export async function connectPipeline(options: PipelineOptions): Promise<Pipelin
     }
   }
 
-  function settleRequest(
-    request: number,
-    settle: (answer: Deferred<Message>, entry: { payload: Uint8Array }) => void,
-  ): void {
-    const entry = requests.get(request)
-    if (entry === undefined) return
-    requests.delete(request)
-    settle(entry.answer, entry)
-  }
-
-  /** Sends a message that is answered, and waits for the answer. */
-  async function ask(
-    stage: Stage,
-    message: (request: number) => Message,
-    what: string,
-  ): Promise<{ readonly message: Message; readonly payload: Uint8Array }> {
-    if (failure !== undefined) throw failure
-    const request = ++lastRequest
-    const entry = { stage: stage.name, answer: deferred<Message>(), payload: new Uint8Array(0) }
-    requests.set(request, entry)
-    stage.link.send(message(request))
-    try {
-      // A cancel or rollback waits for the step in hand, so its deadline is that of progress.
-      const answer = await within(entry.answer.promise, progressMs, `${what} on ${stage.name}`, stage.name)
-      return { message: answer, payload: entry.payload }
-    } finally {
-      requests.delete(request)
-    }
-  }
-
   const askAll = (message: (request: number) => Message, what: string) =>
-    settleAll(stages.map((stage) => ask(stage, message, what)))
+    settleAll(stages.map((stage) => requests.ask(stage, message, what)))
 
   // ---- failure and progress
 
@@ -307,7 +260,7 @@ export async function connectPipeline(options: PipelineOptions): Promise<Pipelin
     failure = reason
     clearTimeout(suspicion)
     clearInterval(watchdog)
-    for (const { answer } of requests.values()) answer.reject(reason)
+    requests.fail(reason)
     for (const generation of [...active.values()]) generation.fail(reason)
     for (const { link } of stages) link.fail(reason, name)
     closed.resolve(reason)
@@ -360,7 +313,7 @@ export async function connectPipeline(options: PipelineOptions): Promise<Pipelin
     const edges = stages.map((stage, index) => {
       const from = index === 0 ? last : stages[index - 1]!
       const dialled = { edge: index === 0 ? stages.length - 1 : index - 1, address: from.address, codec }
-      return ask(stage, (request) => ({ kind: 'link', request, ...dialled }), `link to ${from.name}`)
+      return requests.ask(stage, (request) => ({ kind: 'link', request, ...dialled }), `link to ${from.name}`)
     })
     const [direct, ...hidden] = await Promise.allSettled(edges)
     for (const edge of hidden) if (edge.status === 'rejected') throw edge.reason
@@ -374,153 +327,20 @@ export async function connectPipeline(options: PipelineOptions): Promise<Pipelin
   function generate(request: GenerationRequest): Generation {
     if (failure !== undefined) throw failure
     if (closing !== undefined) throw new SeamError('CLOSED', 'the pipeline is closed')
-    const { contextLength, chunkTokens, vocabulary } = facts
-    const { prompt, sampler, signal: stop } = request
-    checkRequest(request, vocabulary, contextLength)
-    stop?.throwIfAborted()
-
+    checkRequest(request, facts)
     const sequence = ++lastSequence
-    const first = stages[0]!.link
-    const tokens: number[] = []
-    const startedNs = clock.nowNs()
-    let epoch = 0
-    let creditLimit = prompt.length + TOKEN_WINDOW
-    let ended = false
-    const queue = tokenQueue(({ position }) => {
-      const limit = position + 1 + TOKEN_WINDOW
-      if (ended || limit - creditLimit < TOKEN_WINDOW / 2) return
-      creditLimit = limit
-      first.send({ kind: 'credit', scope: 'sequence', id: sequence, limit })
+    const driven = driveSequence(request, {
+      ...{ sequence, runTag, clock, askAll, returnsThroughCoordinator },
+      chunkTokens: facts.chunkTokens,
+      first: stages[0]!.link,
+      lastName: stages.at(-1)!.name,
+      progressed: () => {
+        progressedNs = clock.nowNs()
+      },
+      over: () => active.delete(sequence),
     })
-
-    /** The tokens before the next sampled one, as far back as the penalties look. */
-    const tail = () => (sampler.penaltyLastN === 0 ? [] : [...prompt, ...tokens].slice(-sampler.penaltyLastN))
-
-    function feed(position: number, ids: readonly number[], sample: boolean): void {
-      first.sendCounted(
-        {
-          kind: 'tensor',
-          ...{ run: runTag, edge: 0, fragment: 0, dtype: 'i32', codec: 'none' },
-          rows: [{ sequence, epoch, position, tokenCount: ids.length, sample }],
-          shape: [ids.length, 1],
-        },
-        asBytes(Int32Array.from(ids)),
-      )
-    }
-
-    const lastChunk = prompt.length - 1 - ((prompt.length - 1) % chunkTokens)
-    async function begin(): Promise<void> {
-      const { maxTokens, stopTokens, returnLogits = false } = request
-      const open = {
-        sequence,
-        promptTokens: prompt.length,
-        maxTokens,
-        sampler,
-        stopTokens,
-        promptTail: tail(),
-        returnLogits,
-      }
-      await askAll((id) => ({ kind: 'open', request: id, ...open }), `open of sequence ${sequence}`)
-      if (ended) return
-      progressedNs = clock.nowNs()
-      first.send({ kind: 'credit', scope: 'sequence', id: sequence, limit: creditLimit })
-      for (let at = 0; at < prompt.length; at += chunkTokens) {
-        feed(at, prompt.slice(at, at + chunkTokens), at === lastChunk)
-      }
-    }
-
-    /** Frees the sequence everywhere, then ends the iteration. */
-    async function finish(kind: 'close' | 'cancel', reason: SeamError | undefined): Promise<void> {
-      if (ended) return over
-      ended = true
-      stop?.removeEventListener('abort', onStop)
-      // Nothing may be read after a fault, so the reader learns of it before the workers have answered.
-      if (reason !== undefined) queue.finish(reason)
-      const freed =
-        failure === undefined
-          ? askAll((id) => ({ kind, request: id, sequence }), `${kind} of sequence ${sequence}`)
-          : undefined
-      over = Promise.resolve(freed).then(
-        () => queue.finish(undefined),
-        (error) => queue.finish(SeamError.from(error, 'WORKER')),
-      )
-      await over
-      active.delete(sequence)
-    }
-
-    let over: Promise<void> = Promise.resolve()
-    const onStop = () => void finish('cancel', SeamError.from(stop!.reason, 'ABORTED'))
-    const generation: Active = {
-      request,
-      get waiting() {
-        return !ended && prompt.length + tokens.length - 1 < creditLimit
-      },
-      onToken(message, logits) {
-        if (ended || message.epoch !== epoch) return
-        const due = prompt.length + tokens.length
-        if (message.position !== due) {
-          const worker = stages.at(-1)!.name
-          return generation.fail(
-            new SeamError(
-              'PROTOCOL',
-              `token for position ${message.position} from ${worker} where ${due} was due`,
-              { worker },
-            ),
-          )
-        }
-        tokens.push(message.token)
-        progressedNs = clock.nowNs()
-        const { token, position, finish: end } = message
-        queue.push({
-          token,
-          position,
-          finish: end,
-          receivedNs: progressedNs,
-          ...(logits === undefined ? {} : { logits }),
-        })
-        if (end !== 'none') void finish('close', undefined)
-        else if (returnsThroughCoordinator)
-          first.sendCounted({ kind: 'token', sequence, epoch, position, token, finish: end })
-      },
-      fail(reason) {
-        void finish('cancel', reason)
-      },
-    }
-    active.set(sequence, generation)
-    stop?.addEventListener('abort', onStop, { once: true })
-    const begun = begin()
-    begun.catch((error) => generation.fail(SeamError.from(error, 'WORKER')))
-
-    const cancel = () => finish('cancel', new SeamError('ABORTED', `sequence ${sequence} was cancelled`))
-    return {
-      startedNs,
-      cancel,
-      async rollback(keepTokens) {
-        await begun
-        if (ended) throw new SeamError('CLOSED', `sequence ${sequence} has ended: its KV cells are free`)
-        if (!Number.isSafeInteger(keepTokens) || keepTokens < 0 || keepTokens > tokens.length) {
-          throw new SeamError('USAGE', `cannot keep ${keepTokens} tokens: ${tokens.length} were generated`)
-        }
-        tokens.length = keepTokens
-        queue.drop(prompt.length + keepTokens)
-        epoch++
-        // The last token kept is fed again to sample the next; without one, the last chunk in its recorded shape.
-        const position = keepTokens > 0 ? prompt.length + keepTokens - 1 : lastChunk
-        await askAll(
-          (id) => ({ kind: 'rollback', request: id, sequence, position, epoch, tail: tail() }),
-          `rollback of sequence ${sequence}`,
-        )
-        progressedNs = clock.nowNs()
-        if (!ended) feed(position, keepTokens > 0 ? tokens.slice(-1) : prompt.slice(lastChunk), true)
-      },
-      [Symbol.asyncIterator]: () => ({
-        next: () => queue.next(),
-        async return() {
-          await cancel()
-          return { value: undefined, done: true }
-        },
-      }),
-    }
+    active.set(sequence, driven)
+    return driven
   }
 
   try {
@@ -605,30 +425,4 @@ function checkChain(stages: readonly { readonly name: string; readonly facts: Li
       { worker: name },
     )
   }
-}
-
-function checkRequest(request: GenerationRequest, vocabulary: number, contextLength: number): void {
-  const { prompt, maxTokens } = request
-  if (prompt.length === 0) throw new SeamError('USAGE', 'the prompt has no token')
-  if (!Number.isSafeInteger(maxTokens) || maxTokens < 1) {
-    throw new SeamError('USAGE', `maxTokens ${maxTokens} is not a positive number of tokens`)
-  }
-  const strange = prompt.find((token) => !Number.isSafeInteger(token) || token < 0 || token >= vocabulary)
-  if (strange !== undefined) {
-    throw new SeamError('USAGE', `prompt token ${strange} is outside the vocabulary of ${vocabulary} tokens`)
-  }
-  if (prompt.length + maxTokens > contextLength) {
-    throw new SeamError(
-      'LIMIT',
-      `${prompt.length} prompt tokens + ${maxTokens} new tokens exceed the context of ${contextLength} tokens`,
-    )
-  }
-}
-
-/** Waits for all, then throws the first rejection: nobody is left to answer into the void. */
-async function settleAll<T>(promises: readonly Promise<T>[]): Promise<T[]> {
-  const results = await Promise.allSettled(promises)
-  const rejected = results.find((result) => result.status === 'rejected')
-  if (rejected !== undefined) throw rejected.reason
-  return results.map((result) => (result as PromiseFulfilledResult<T>).value)
 }

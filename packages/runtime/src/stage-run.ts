@@ -18,11 +18,13 @@ import {
   type TensorRow,
   type TokenMessage,
 } from '@seamline/core'
-import { type Slot, type SlotPool, slotPool } from './buffers.ts'
+import { type Slot, slotPool } from './buffers.ts'
 import { deferred } from './deferred.ts'
+import { type Edge, edgeWith } from './edge.ts'
 import { checkFacts, factsOf, sharedFacts } from './facts.ts'
 import { type LaneOutlet, lane } from './lane.ts'
 import type { Link, LinkHandler } from './link.ts'
+import { checkTensor, expectRow } from './rows.ts'
 import { type Job, type Sequence, sequenceOf } from './sequence.ts'
 
 export interface StageRunOptions {
@@ -66,6 +68,7 @@ export function stageRun(options: StageRunOptions): StageRun {
   const isFirst = spec.layerFirst === 0
   const isLast = spec.layerEnd === spec.layerCount
   const runTag = Number.parseInt(run.slice(-8), 16)
+  const stage = { name, runTag, spec }
   const sequences = new Map<number, Sequence>()
   /** What each sequence is busy with. */
   const order = new Map<number, Promise<void>>()
@@ -219,49 +222,6 @@ export function stageRun(options: StageRunOptions): StageRun {
 
   // ---- tensors
 
-  /** Throws unless `message` is a tensor that this stage can take from where it comes. */
-  function checkTensor(
-    message: Message,
-    payloadBytes: number,
-    codec?: Codec,
-  ): asserts message is TensorMessage {
-    if (message.kind !== 'tensor') {
-      throw new SeamError('PROTOCOL', `${name} takes no payload of ${payloadBytes} B with ${message.kind}`)
-    }
-    const { rows, shape, dtype, codec: codecId } = message
-    const [count, columns] = shape
-    const row = rows[0]
-    if (rows.length !== 1 || row === undefined) {
-      throw new SeamError('UNSUPPORTED', `${name} takes one row group a tensor, got ${rows.length}`)
-    }
-    const expected =
-      codec === undefined
-        ? { columns: 1, dtype: 'i32', codec: 'none' }
-        : { columns: spec.embedding, dtype: codec.wireDType, codec: codec.id }
-    if (columns !== expected.columns || dtype !== expected.dtype || codecId !== expected.codec) {
-      throw new SeamError(
-        'MISMATCH',
-        `${name} takes rows of ${expected.columns} x ${expected.dtype} in codec ${expected.codec}, got ${columns} x ${dtype} in ${codecId}`,
-      )
-    }
-    if (count !== row.tokenCount || count < 1 || count > spec.chunkTokens) {
-      throw new SeamError(
-        'PROTOCOL',
-        `tensor of ${count} rows for ${row.tokenCount} tokens on ${name}, whose chunk is ${spec.chunkTokens} tokens`,
-      )
-    }
-    if (message.run !== runTag) {
-      throw new SeamError('PROTOCOL', `tensor of run ${message.run} on ${name}, which serves run ${runTag}`)
-    }
-    const mostBytes = codec === undefined ? count * 4 : codec.maxEncodedBytes(count, columns)
-    if (payloadBytes > mostBytes) {
-      throw new SeamError(
-        'LIMIT',
-        `payload of ${payloadBytes} B for ${count} rows on ${name}, at most ${mostBytes} B`,
-      )
-    }
-  }
-
   function enqueueTensor(
     message: TensorMessage,
     payload: Uint8Array,
@@ -272,7 +232,7 @@ export function stageRun(options: StageRunOptions): StageRun {
     const sequence = sequenceFor(row.sequence)
     if (sequence === undefined || row.epoch < sequence.epoch) return release()
     try {
-      expectRow(sequence, row)
+      expectRow(name, sequence, row)
     } catch (error) {
       release()
       return refuse(SeamError.from(error, 'PROTOCOL'), 0, sequence.id)
@@ -286,28 +246,6 @@ export function stageRun(options: StageRunOptions): StageRun {
     if (id > newestSequence)
       throw new SeamError('PROTOCOL', `row of sequence ${id}, which was never opened on ${name}`)
     return sequences.get(id)
-  }
-
-  function expectRow(sequence: Sequence, row: { epoch: number; position: number; tokenCount: number }): void {
-    if (row.epoch !== sequence.epoch) {
-      throw new SeamError(
-        'PROTOCOL',
-        `row of epoch ${row.epoch} on ${name}, where sequence ${sequence.id} is at ${sequence.epoch}`,
-      )
-    }
-    if (row.position !== sequence.nextPosition) {
-      throw new SeamError(
-        'PROTOCOL',
-        `row at position ${row.position} on ${name}, where sequence ${sequence.id} has ${sequence.nextPosition} in its KV cache`,
-      )
-    }
-    const { promptTokens, maxTokens } = sequence.open
-    if (row.position + row.tokenCount > promptTokens + maxTokens) {
-      throw new SeamError(
-        'LIMIT',
-        `row ends at position ${row.position + row.tokenCount} on ${name}, sequence ${sequence.id} asked for ${promptTokens + maxTokens}`,
-      )
-    }
   }
 
   function sendHidden(row: TensorRow, slot: Slot): void {
@@ -373,7 +311,7 @@ export function stageRun(options: StageRunOptions): StageRun {
     const sequence = sequenceFor(message.sequence)
     if (sequence === undefined || message.epoch < sequence.epoch || message.finish !== 'none') return
     try {
-      expectRow(sequence, { ...message, tokenCount: 1 })
+      expectRow(name, sequence, { ...message, tokenCount: 1 })
     } catch (error) {
       return refuse(SeamError.from(error, 'PROTOCOL'), 0, sequence.id)
     }
@@ -457,15 +395,12 @@ export function stageRun(options: StageRunOptions): StageRun {
     return factory()
   }
 
-  function edgeOf(edgeCodec: Codec): Edge {
-    const pool = slotPool(
-      spec.maxSequences + EXTRA_SLOTS,
-      edgeCodec,
-      spec.chunkTokens,
-      spec.embedding,
-      options.headroomBytes,
+  function edgeOf(codec: Codec): Edge {
+    const { maxSequences, chunkTokens, embedding } = spec
+    return edgeWith(
+      slotPool(maxSequences + EXTRA_SLOTS, codec, chunkTokens, embedding, options.headroomBytes),
+      codec,
     )
-    return edgeFor(edgeCodec, pool)
   }
 
   /** Receives hidden rows straight into slots and hands them back with new credit. */
@@ -475,7 +410,7 @@ export function stageRun(options: StageRunOptions): StageRun {
       if (message.kind !== 'tensor') return
       const taken = slot
       slot = undefined
-      checkTensor(message, payload.length, edge.codec)
+      checkTensor(message, payload.length, stage, edge.codec)
       if (taken === undefined) throw new SeamError('PROTOCOL', `tensor without a payload from ${hello.name}`)
       const row = message.rows[0]!
       const release = () => {
@@ -506,7 +441,7 @@ export function stageRun(options: StageRunOptions): StageRun {
     return {
       ...base,
       target(message, payloadBytes) {
-        checkTensor(message, payloadBytes, edge.codec)
+        checkTensor(message, payloadBytes, stage, edge.codec)
         slot = edge.take()
         return slot.payload
       },
@@ -563,7 +498,7 @@ export function stageRun(options: StageRunOptions): StageRun {
       return work.pulse
     },
     target(message, payloadBytes) {
-      checkTensor(message, payloadBytes)
+      checkTensor(message, payloadBytes, stage)
       if (!isFirst)
         throw new SeamError('PROTOCOL', `token ids sent to ${name}, which starts at layer ${spec.layerFirst}`)
       return new Uint8Array(payloadBytes)
@@ -576,49 +511,5 @@ export function stageRun(options: StageRunOptions): StageRun {
     },
     ended: ended.promise,
     end: () => end(),
-  }
-}
-
-/** Flow control of one edge: the sender's slots and permission, or the receiver's slots and what it has granted. */
-interface Edge {
-  readonly codec: Codec
-  canSend(): boolean
-  take(): Slot
-  give(slot: Slot): void
-  /** Sender: gives back a slot whose tensor will not be sent. */
-  giveUnsent(slot: Slot): void
-  /** Sender: tensors up to, not including, this one may be sent. */
-  credit(limit: number): void
-  /** Receiver: the new limit worth telling the sender, or 0 while too little has changed. */
-  grant(): number
-}
-
-function edgeFor(codec: Codec, pool: SlotPool): Edge {
-  let limit = 0
-  let taken = 0
-  let granted = 0
-  return {
-    codec,
-    canSend: () => pool.free > 0 && taken < limit,
-    take() {
-      const slot = pool.take()
-      taken++
-      return slot
-    },
-    give: (slot) => pool.give(slot),
-    giveUnsent(slot) {
-      taken--
-      pool.give(slot)
-    },
-    credit(next) {
-      limit = Math.max(limit, next)
-    },
-    grant() {
-      const possible = taken + pool.free
-      // Half of the window at a time: one credit message for several tensors.
-      if (granted > 0 && possible - granted < Math.max(1, pool.capacity >> 1)) return 0
-      granted = possible
-      return possible
-    },
   }
 }
