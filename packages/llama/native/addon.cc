@@ -1,5 +1,5 @@
-// The Node side of a stage: one thread and one FIFO queue per stage, so that the event loop never waits for the engine.
-// src/native.ts describes the interface; arguments are checked there.
+// The Node side of a stage: one thread and one FIFO queue per stage, so that the event loop never waits for
+// the engine. src/native.ts describes the interface; arguments are checked there.
 #include <napi.h>
 
 #include <condition_variable>
@@ -12,8 +12,8 @@
 
 namespace {
 
-// Work for the compute thread. Made and finished on the JavaScript thread, which alone touches the promise and the
-// references.
+// Work for the compute thread. Made and finished on the JavaScript thread, which alone touches the promise
+// and the references.
 struct Job {
   explicit Job(Napi::Env env) : deferred(Napi::Promise::Deferred::New(env)) {}
 
@@ -43,12 +43,18 @@ class NativeStage : public Napi::ObjectWrap<NativeStage> {
  public:
   static Napi::Function Define(Napi::Env env) {
     return DefineClass(env, "Stage",
-                       {InstanceMethod("load", &NativeStage::Load), InstanceMethod("open", &NativeStage::Open),
-                        InstanceMethod("step", &NativeStage::RunStep), InstanceMethod("canRollBack", &NativeStage::CanRollBack),
-                        InstanceMethod("rollBack", &NativeStage::RollBack),
-                        InstanceMethod("closeSequence", &NativeStage::CloseSequence),
-                        InstanceMethod("save", &NativeStage::Save), InstanceMethod("restore", &NativeStage::Restore),
-                        InstanceMethod("abort", &NativeStage::Abort), InstanceMethod("stop", &NativeStage::Stop)});
+                       {
+                           InstanceMethod("load", &NativeStage::Load),
+                           InstanceMethod("open", &NativeStage::Open),
+                           InstanceMethod("step", &NativeStage::RunStep),
+                           InstanceMethod("canRollBack", &NativeStage::CanRollBack),
+                           InstanceMethod("rollBack", &NativeStage::RollBack),
+                           InstanceMethod("closeSequence", &NativeStage::CloseSequence),
+                           InstanceMethod("save", &NativeStage::Save),
+                           InstanceMethod("restore", &NativeStage::Restore),
+                           InstanceMethod("abort", &NativeStage::Abort),
+                           InstanceMethod("stop", &NativeStage::Stop),
+                       });
   }
 
   explicit NativeStage(const Napi::CallbackInfo &info) : Napi::ObjectWrap<NativeStage>(info), env_(info.Env()) {
@@ -111,7 +117,8 @@ class NativeStage : public Napi::ObjectWrap<NativeStage> {
     return *mutex;
   }
 
-  // Ends the thread, and the step that it is in. What has not been handed back to JavaScript by then never will be.
+  // Ends the thread, and the step that it is in. What has not been handed back to JavaScript by then never
+  // will be.
   void Shutdown() {
     if (!thread_.joinable()) return;
     {
@@ -248,7 +255,9 @@ class NativeStage : public Napi::ObjectWrap<NativeStage> {
     settings.presence_penalty = number("presencePenalty").FloatValue();
     settings.seed = number("seed").Uint32Value();
     auto job = std::make_unique<Job>(info.Env());
-    job->run = [this, sequence, settings, history = Tokens(info[2])] { stage_->open(sequence, settings, history); };
+    job->run = [this, sequence, settings, history = Tokens(info[2])] {
+      stage_->open(sequence, settings, history);
+    };
     return Enqueue(info.Env(), std::move(job));
   }
 
@@ -332,7 +341,8 @@ class NativeStage : public Napi::ObjectWrap<NativeStage> {
     job->run = [this, sequence, state] { *state = stage_->save(sequence); };
     job->value = [state](Napi::Env env) -> Napi::Value {
       auto *owner = new std::shared_ptr<std::vector<uint8_t>>(state);
-      return Napi::ArrayBuffer::New(env, state->data(), state->size(), [owner](Napi::Env, void *) { delete owner; });
+      return Napi::ArrayBuffer::New(env, state->data(), state->size(),
+                                    [owner](Napi::Env, void *) { delete owner; });
     };
     return Enqueue(info.Env(), std::move(job));
   }

@@ -1,5 +1,5 @@
-// Tests of the engine without Node, one per argument: driver TEST LIBRARIES. They make their own models, as whole files
-// and as stages with the same tensors, through the gguf functions of libggml-base.
+// Tests of the engine without Node, one per argument: driver TEST LIBRARIES. They make their own models, as
+// whole files and as stages with the same tensors, through the gguf functions of libggml-base.
 #include <dlfcn.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -12,6 +12,8 @@
 #include <cstring>
 #include <functional>
 #include <map>
+#include <numeric>
+#include <random>
 
 #include "stage.h"
 
@@ -100,7 +102,9 @@ std::string write_model(int first, int end) {
     GGML(ggml_set_name)(tensor, name.c_str());
     GGML(gguf_add_tensor)(gguf, tensor);
   };
-  const auto add_global = [&](const std::string &name, int columns, int rows) { add(name, name, columns, rows); };
+  const auto add_global = [&](const std::string &name, int columns, int rows) {
+    add(name, name, columns, rows);
+  };
   add_global("token_embd.weight", kEmbedding, kVocabulary);
   add_global("output_norm.weight", kEmbedding, 0);
   add_global("output.weight", kEmbedding, kVocabulary);
@@ -153,7 +157,9 @@ struct Chain {
   std::vector<std::unique_ptr<Stage>> stages;
 
   explicit Chain(const std::vector<int> &cuts) {
-    for (size_t i = 0; i + 1 < cuts.size(); i++) stages.push_back(make_stage(stage_options(cuts[i], cuts[i + 1])));
+    for (size_t i = 0; i + 1 < cuts.size(); i++) {
+      stages.push_back(make_stage(stage_options(cuts[i], cuts[i + 1])));
+    }
   }
   void open(int sequence, const SamplerSettings &sampler = {}, const std::vector<int32_t> &history = {}) {
     for (auto &stage : stages) stage->open(sequence, sampler, history);
@@ -271,7 +277,8 @@ void test_bad_file() {
     std::fclose(bad);
     check_throws("FILE", "cannot load", [&] { make_stage(options); });
   };
-  for (const size_t size : {size_t{0}, size_t{3}, size_t{100}, bytes.size() / 2, bytes.size() - 64}) check_bytes(size);
+  const size_t whole = bytes.size();
+  for (const size_t size : {size_t{0}, size_t{3}, size_t{100}, whole / 2, whole - 64}) check_bytes(size);
   bytes[0] = 'X';
   check_bytes(bytes.size());
 
@@ -322,9 +329,9 @@ void test_rows() {
     const Output grouped = whole.step(rows, both);
     CHECK(split.step(rows, both) == grouped);
     CHECK(grouped.tokens.size() == 2);
-    for (int i = 0; i < kVocabulary; i++) {
-      CHECK(std::fabs(grouped.logits[static_cast<size_t>(i)] - of_a.logits[static_cast<size_t>(i)]) < 1e-3f);
-      CHECK(std::fabs(grouped.logits[static_cast<size_t>(kVocabulary + i)] - of_b.logits[static_cast<size_t>(i)]) < 1e-3f);
+    for (size_t i = 0; i < kVocabulary; i++) {
+      CHECK(std::fabs(grouped.logits[i] - of_a.logits[i]) < 1e-3f);
+      CHECK(std::fabs(grouped.logits[kVocabulary + i] - of_b.logits[i]) < 1e-3f);
     }
     // Only the second row samples.
     const Output one = whole.step({{first, 3, false}, {second, 3, true}}, {1, 2});
@@ -468,11 +475,14 @@ void test_last_words() {
   close(ends[1]);
   std::string words;
   char buffer[4096];
-  for (ssize_t size; (size = read(ends[0], buffer, sizeof buffer)) > 0;) words.append(buffer, static_cast<size_t>(size));
+  for (ssize_t size; (size = read(ends[0], buffer, sizeof buffer)) > 0;) {
+    words.append(buffer, static_cast<size_t>(size));
+  }
   int status = 0;
   CHECK(waitpid(child, &status, 0) == child);
   CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
-  CHECK(words.find("llama.cpp: the line before\nllama.cpp aborted: file.cc:7: GGML_ASSERT(x) failed\n") != std::string::npos);
+  CHECK(words.find("llama.cpp: the line before\n"
+                   "llama.cpp aborted: file.cc:7: GGML_ASSERT(x) failed\n") != std::string::npos);
 }
 
 void test_sampler() {
@@ -499,6 +509,26 @@ void test_sampler() {
   settings.top_k = 0;
   settings.min_p = 1.0f;
   CHECK(tokens_of(run(0, settings)) == tokens_of(greedy));
+
+  // Temperature and draw against the definition: the first token whose cumulated probability reaches the
+  // draw.
+  settings = {};
+  settings.temperature = 1.5f;
+  settings.seed = 11;
+  const std::vector<Output> drawn = run(0, settings);
+  CHECK(tokens_of(drawn) != tokens_of(greedy));
+  for (size_t i = 0; i < drawn.size(); i++) {
+    const std::vector<float> &logits = drawn[i].logits;
+    const float highest = *std::max_element(logits.begin(), logits.end()) / 1.5f;
+    std::vector<double> weights;
+    for (const float logit : logits) weights.push_back(std::exp(logit / 1.5f - highest));
+    std::mt19937 random(position_seed(11, static_cast<int>(tokens.size() + i)));
+    double left = std::accumulate(weights.begin(), weights.end(), 0.0);
+    left *= std::uniform_real_distribution<double>(0, 1)(random);
+    size_t token = 0;
+    while ((left -= weights[token]) > 0) token++;
+    CHECK(drawn[i].tokens[0] == static_cast<int32_t>(token));
+  }
 
   const std::vector<int32_t> seven = tokens_of(run(0, warm(7)));
   CHECK(tokens_of(run(1, warm(7))) == seven);
@@ -571,10 +601,13 @@ void test_limits() {
 
 int main(int argc, char **argv) {
   const std::map<std::string, void (*)()> tests = {
-      {"release", test_release}, {"libraries", test_libraries}, {"bad_file", test_bad_file}, {"split", test_split},
-      {"rows", test_rows},       {"rollback", test_rollback},   {"abort", test_abort},       {"state", test_state},
+      {"release", test_release}, {"libraries", test_libraries},
+      {"bad_file", test_bad_file}, {"split", test_split},
+      {"rows", test_rows}, {"rollback", test_rollback},
+      {"abort", test_abort}, {"state", test_state},
+      {"nan", test_nan}, {"last_words", test_last_words},
       {"sampler", test_sampler}, {"limits", test_limits},
-      {"nan", test_nan},         {"last_words", test_last_words}};
+  };
   const auto test = argc == 3 ? tests.find(argv[1]) : tests.end();
   if (test == tests.end()) {
     std::fprintf(stderr, "usage: driver TEST LIBRARIES\n");

@@ -43,7 +43,8 @@ void resolve(void *handle, const char *name, F &target) {
   }
 }
 
-// ".../libggml-cpu-haswell.so" becomes "cpu haswell": the kernels are part of what makes an output reproducible.
+// ".../libggml-cpu-haswell.so" becomes "cpu haswell": the kernels are part of what makes an output
+// reproducible.
 std::string backend_of(const LlamaApi &api) {
   ggml_backend_dev_t device = api.ggml_backend_dev_by_type(GGML_BACKEND_DEVICE_TYPE_CPU);
   if (device == nullptr) throw StageError("UNSUPPORTED", "no llama.cpp CPU back end runs on this machine");

@@ -1,5 +1,5 @@
-// llama.cpp's C interface, opened at run time. Nothing here is linked: the library files carry a variant and a release
-// in their names, which differ between the packages that bring them.
+// llama.cpp's C interface, opened at run time. Nothing here is linked: the library files carry a variant and
+// a release in their names, which differ between the packages that bring them.
 #pragma once
 
 #include <cstdint>
@@ -90,9 +90,9 @@ struct LlamaApi {
   std::string backend;
 };
 
-// Opens the libraries in `directory`, checks the release against the headers', loads the back end that fits the CPU and
-// sends llama.cpp's log to `log_ring()`. The process keeps them; a second call must name the same directory.
-// Throws FILE, UNSUPPORTED or MISMATCH.
+// Opens the libraries in `directory`, checks the release against the headers', loads the back end that fits
+// the CPU and sends llama.cpp's log to `log_ring()`. The process keeps them; a second call must name the same
+// directory. Throws FILE, UNSUPPORTED or MISMATCH.
 const LlamaApi &load_llama(const std::string &directory);
 
 // Throws MISMATCH, naming both, unless the loaded version is of the release that the headers were taken from.

@@ -24,7 +24,8 @@ std::string with_log(const std::string &message, uint64_t mark) {
   return log.empty() ? message : message + ": " + log;
 }
 
-// Little-endian host order throughout: states travel between processes of one kind, like the KV bytes themselves.
+// Little-endian host order throughout: states travel between processes of one kind, like the KV bytes
+// themselves.
 void put(std::vector<uint8_t> &out, const void *data, size_t size) {
   const auto *bytes = static_cast<const uint8_t *>(data);
   out.insert(out.end(), bytes, bytes + size);
@@ -330,8 +331,8 @@ void Stage::sample(const Step &step, StepResult &result) {
   result.sample_end_ns = result.tokens.empty() ? result.compute_end_ns : now_ns();
 }
 
-// The chain is built anew for every token, so that a draw is a function of its arguments: no sampler state has to be
-// rolled back, saved or kept per sequence. Order as in llama.cpp's default chain.
+// The chain is built anew for every token, so that a draw is a function of its arguments: no sampler state
+// has to be rolled back, saved or kept per sequence. Order as in llama.cpp's default chain.
 int32_t Stage::choose(const Sequence &sequence, int position, const float *logits) {
   bool numbers = true;
   for (int id = 0; id < vocabulary_; id++) {
@@ -392,14 +393,16 @@ void Stage::roll_back(int sequence, int length, std::vector<int32_t> history) {
   }
   if (length < target.length) {
     if (!can_roll_back(sequence, length)) {
-      break_sequence(target, "the cache no longer holds what position " + std::to_string(length) + " attends to");
+      break_sequence(target,
+                     "the cache no longer holds what position " + std::to_string(length) + " attends to");
     }
     truncate(sequence, length);
   }
   target.history = std::move(history);
 }
 
-// Cuts the cache to `length` cells and checks that it did: llama.cpp may report success and have emptied the sequence.
+// Cuts the cache to `length` cells and checks that it did: llama.cpp may report success and have emptied the
+// sequence.
 void Stage::truncate(int sequence, int length) {
   Sequence &target = sequences_[sequence];
   target.length = length;
@@ -428,7 +431,8 @@ std::vector<uint8_t> Stage::save(int sequence) const {
   put(state, source.history.data(), source.history.size() * sizeof(int32_t));
   const size_t header = state.size();
   state.resize(header + kv_bytes);
-  const size_t written = api_.llama_state_seq_get_data(context_.get(), state.data() + header, kv_bytes, sequence);
+  const size_t written =
+      api_.llama_state_seq_get_data(context_.get(), state.data() + header, kv_bytes, sequence);
   if (written != kv_bytes) {
     throw StageError("EXECUTOR", "llama.cpp saved " + std::to_string(written) + " B of state, expected " +
                                      std::to_string(kv_bytes));

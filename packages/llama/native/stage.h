@@ -1,5 +1,6 @@
-// One range of layers on llama.cpp: decode with capture of the last layer's output, sampling, rollback, state. No threads
-// and no Node in here: every call except can_roll_back() belongs to the one thread that made the Stage.
+// One range of layers on llama.cpp: decode with capture of the last layer's output, sampling, rollback,
+// state. No threads and no Node in here: every call except can_roll_back() belongs to the one thread that
+// made the Stage.
 #pragma once
 
 #include <atomic>
@@ -66,8 +67,9 @@ struct StepResult {
   double sample_end_ns = 0;
 };
 
-// Seed for the token at `position`: the finaliser of SplitMix64 over seed * 2^32 + position, its upper half. A draw thus
-// depends on nothing but these two. llama.cpp takes 0xFFFFFFFF for "random", so that value becomes 0.
+// Seed for the token at `position`: the finaliser of SplitMix64 over seed * 2^32 + position, its upper half.
+// A draw thus depends on nothing but these two. llama.cpp takes 0xFFFFFFFF for "random", so that value
+// becomes 0.
 uint32_t position_seed(uint32_t seed, int position);
 
 // Nanoseconds on CLOCK_MONOTONIC.
@@ -82,8 +84,8 @@ class Stage {
   int layers() const { return layers_; }
   int vocabulary() const { return vocabulary_; }
 
-  // Takes an unused sequence number below max_sequences. `history`: the tokens before the first sampled one, oldest first,
-  // for the penalties; what is sampled is appended.
+  // Takes an unused sequence number below max_sequences. `history`: the tokens before the first sampled one,
+  // oldest first, for the penalties; what is sampled is appended.
   void open(int sequence, const SamplerSettings &sampler, std::vector<int32_t> history);
   void close(int sequence);
 
@@ -92,14 +94,14 @@ class Stage {
 
   // Whether the cache can be cut back to `length`. Any thread, while the sequence has no step in flight.
   bool can_roll_back(int sequence, int length) const;
-  // Cuts the cache back, verified, and replaces the history. A failure is thrown here and by every later call for the
-  // sequence.
+  // Cuts the cache back, verified, and replaces the history. A failure is thrown here and by every later call
+  // for the sequence.
   void roll_back(int sequence, int length, std::vector<int32_t> history);
 
   // KV cells, length and history of a sequence.
   std::vector<uint8_t> save(int sequence) const;
-  // Replaces them by saved ones of length `position`. Throws PROTOCOL, MISMATCH, LIMIT or EXECUTOR; the sequence is then
-  // empty.
+  // Replaces them by saved ones of length `position`. Throws PROTOCOL, MISMATCH, LIMIT or EXECUTOR; the
+  // sequence is then empty.
   void restore(int sequence, int position, const uint8_t *data, size_t size);
 
  private:

@@ -1,5 +1,6 @@
-// Builds the native addon into dist/native/stage.node; with --test it also runs CTest. Needs git, CMake, make or Ninja and
-// a C++17 compiler, and says which is missing. Run after `tsc -b`. Does nothing where nothing changed.
+// Builds the native addon into dist/native/stage.node; with --test it also runs CTest. Needs git, CMake, make
+// or Ninja and a C++17 compiler, and says which is missing. Run after `tsc -b`. Does nothing where nothing
+// changed.
 import { spawnSync } from 'node:child_process'
 import { copyFileSync, existsSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'

@@ -31,7 +31,10 @@ export interface StageFacts {
 export interface LlamaExecutorOptions {
   /** A GGUF file: one stage of a split, or a whole model. */
   readonly path: string
-  /** Facts of the stage; null for a whole model, which is then its own only stage with empty digests. @default null */
+  /**
+   * Facts of the stage; null for a whole model, which is then its own only stage with empty digests.
+   * @default null
+   */
   readonly facts?: StageFacts | null
   /** Positions one sequence may take; at most what the model was trained for. */
   readonly contextLength: number
@@ -63,13 +66,13 @@ interface Settings {
 }
 
 /**
- * Loads a GGUF file into stock llama.cpp on the CPU and runs its layers. The model is memory-mapped; compute has a native
- * thread of its own. llama.cpp ends the whole process on an internal assertion, after its last log lines went to stderr:
- * run a stage in a process of its own.
+ * Loads a GGUF file into stock llama.cpp on the CPU and runs its layers. The model is memory-mapped; compute
+ * has a native thread of its own. llama.cpp ends the whole process on an internal assertion, after its last
+ * log lines went to stderr: run a stage in a process of its own.
  *
- * Throws `FILE` for a file that cannot be read or loaded, `MISMATCH` when it or the llama.cpp release is not what was
- * expected, `UNSUPPORTED` without addon or libraries, `LIMIT` beyond the trained context, `USAGE` for bad options and
- * `ABORTED` through `signal`; messages carry llama.cpp's own.
+ * Throws `FILE` for a file that cannot be read or loaded, `MISMATCH` when it or the llama.cpp release is not
+ * what was expected, `UNSUPPORTED` without addon or libraries, `LIMIT` beyond the trained context, `USAGE`
+ * for bad options and `ABORTED` through `signal`; messages carry llama.cpp's own.
  */
 export async function llamaExecutor(options: LlamaExecutorOptions): Promise<StageExecutor> {
   const settings = checkedSettings(options)
@@ -180,7 +183,10 @@ function executorOf(native: NativeStage, sink: SpanSink | null, spec: StageSpec)
   const free = Array.from({ length: spec.maxSequences }, (_, i) => i)
   let closing: Promise<void> | null = null
 
-  /** Tracks work that moves the position of its sessions, and ends with `ABORTED` when one was closed meanwhile. */
+  /**
+   * Tracks work that moves the position of its sessions, and ends with `ABORTED` when one was closed
+   * meanwhile.
+   */
   async function during<T>(moved: readonly Session[], work: Promise<T>): Promise<T> {
     for (const session of moved) session.inFlight += 1
     try {
@@ -245,7 +251,8 @@ function executorOf(native: NativeStage, sink: SpanSink | null, spec: StageSpec)
           )
         }
         const history = historyOf(tail)
-        // Runs before anything that is called later; a failed check there fails every later step of the session.
+        // Runs before anything that is called later; a failed check there fails every later step of the
+        // session.
         native.rollBack(sequence, position, history).catch(() => {})
         session.position = position
       },

@@ -11,8 +11,9 @@ const PACKAGES: Record<string, string> = {
 }
 
 /**
- * Folder of the prebuilt llama.cpp libraries inside the installed node-llama-cpp, or the value of the environment
- * variable SEAMLINE_LLAMA_LIBS where that is set. Throws `UNSUPPORTED` where there is none for this platform.
+ * Folder of the prebuilt llama.cpp libraries inside the installed node-llama-cpp, or the value of the
+ * environment variable SEAMLINE_LLAMA_LIBS where that is set. Throws `UNSUPPORTED` where there is none for
+ * this platform.
  */
 export function findLibraries(): string {
   const chosen = process.env.SEAMLINE_LLAMA_LIBS

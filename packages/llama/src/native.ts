@@ -27,8 +27,9 @@ export interface NativeFacts {
 }
 
 /**
- * A stage in the addon. Calls are queued and run one at a time on its own thread, in order. It trusts its arguments: sizes
- * and types are the caller's business. Promises reject with an Error whose `code` is one of SeamError's.
+ * A stage in the addon. Calls are queued and run one at a time on its own thread, in order. It trusts its
+ * arguments: sizes and types are the caller's business. Promises reject with an Error whose `code` is one of
+ * SeamError's.
  */
 export interface NativeStage {
   /** Once, and before anything else. */

@@ -13,7 +13,10 @@ const RULES: Record<keyof SamplerSettings, [check: (value: number) => boolean, r
   seed: [(v) => Number.isInteger(v) && v >= 0 && v < 2 ** 32, 'a 32-bit unsigned integer'],
 }
 
-/** Throws `USAGE`, naming the field, the value and the rule, unless all fields are in the range of llama.cpp's samplers. */
+/**
+ * Throws `USAGE`, naming the field, the value and the rule, unless all fields are in the range of llama.cpp's
+ * samplers.
+ */
 export function checkSampler(settings: SamplerSettings): void {
   for (const [name, [check, rule]] of Object.entries(RULES)) {
     const value = settings[name as keyof SamplerSettings]

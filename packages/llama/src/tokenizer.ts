@@ -1,6 +1,6 @@
 /**
- * Text to tokens and back through node-llama-cpp, with the vocabulary only: a tokenizer GGUF (all metadata, no tensors) is
- * enough, and no weights are loaded.
+ * Text to tokens and back through node-llama-cpp, with the vocabulary only: a tokenizer GGUF (all metadata,
+ * no tensors) is enough, and no weights are loaded.
  *
  * @packageDocumentation
  */
@@ -21,9 +21,15 @@ export interface ChatMessage {
   readonly content: string
 }
 
-/** Turns a stream of tokens into text. The pieces together are what {@link Tokenizer.decode} gives for all tokens. */
+/**
+ * Turns a stream of tokens into text. The pieces together are what {@link Tokenizer.decode} gives for all
+ * tokens.
+ */
 export interface StreamDecoder {
-  /** Text that is complete now; empty while a character is split over tokens, so no piece ever holds half of one. */
+  /**
+   * Text that is complete now; empty while a character is split over tokens, so no piece ever holds half of
+   * one.
+   */
   push(token: number): string
   /** What is left: replacement characters (U+FFFD) for bytes that never became a character. */
   end(): string
@@ -35,17 +41,18 @@ export interface Tokenizer {
   /** Tokens that end a generation: end of sequence, end of turn and the like. */
   readonly stopTokens: readonly number[]
   /**
-   * Tokens of a prompt, with the beginning-of-sequence token in front where the model wants one: what node-llama-cpp's own
-   * completion feeds. `special` reads the text of control tokens (`<|im_end|>`) as the tokens. @default special: false
+   * Tokens of a prompt, with the beginning-of-sequence token in front where the model wants one: what
+   * node-llama-cpp's own completion feeds. `special` reads the text of control tokens (`<|im_end|>`) as the
+   * tokens. @default special: false
    */
   encode(text: string, options?: { readonly special?: boolean }): number[]
   /** Text of a continuation; control tokens have none. */
   decode(tokens: readonly number[]): string
   createDecoder(): StreamDecoder
   /**
-   * Tokens of a chat up to where the assistant's next answer begins, by the model's own chat template, with the
-   * beginning-of-sequence token as in `encode`. Text of control tokens inside a message stays text. Throws `UNSUPPORTED`
-   * when the model has no template.
+   * Tokens of a chat up to where the assistant's next answer begins, by the model's own chat template, with
+   * the beginning-of-sequence token as in `encode`. Text of control tokens inside a message stays text.
+   * Throws `UNSUPPORTED` when the model has no template.
    */
   applyChatTemplate(messages: readonly ChatMessage[]): number[]
   /** Frees the vocabulary. Idempotent. */
@@ -58,12 +65,16 @@ const MAX_CHARACTER_BYTES = 4
 const CONTEXT_TOKENS = 3
 const REPLACEMENT = /\uFFFD+$/
 
-/** Loads the vocabulary of a GGUF file. Throws `FILE` when it cannot, `UNSUPPORTED` without libraries for this platform. */
+/**
+ * Loads the vocabulary of a GGUF file. Throws `FILE` when it cannot, `UNSUPPORTED` without libraries for this
+ * platform.
+ */
 export async function openTokenizer(path: string): Promise<Tokenizer> {
   await access(path).catch((error: Error) => {
     throw new SeamError('FILE', `cannot open ${path}: ${error.message}`, { cause: error })
   })
-  // Silent: it reports missing tensors as errors when it estimates the size of a file that has none on purpose.
+  // Silent: it reports missing tensors as errors when it estimates the size of a file that has none on
+  // purpose.
   const llama = await getLlama({
     gpu: false,
     build: 'never',

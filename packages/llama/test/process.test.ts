@@ -8,7 +8,10 @@ import { hasModel, inFolder, modelPath } from './model.ts'
 
 const BUILT = pathToFileURL(join(import.meta.dirname, '..', 'dist', 'index.js')).href
 
-/** Runs a script on the built package with an open stage `stage` and a `step(count)`, and resolves with how it ended. */
+/**
+ * Runs a script on the built package with an open stage `stage` and a `step(count)`, and resolves with how it
+ * ended.
+ */
 function run(script: string): Promise<{ code: number | null; signal: string | null; output: string }> {
   const source = `
     import { llamaExecutor } from ${JSON.stringify(BUILT)}
