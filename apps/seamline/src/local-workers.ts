@@ -155,7 +155,7 @@ function startChild(name: string, args: readonly string[], onEnd: (error: SeamEr
     lastLines.push(line)
     if (lastLines.length > LAST_LINES) lastLines.shift()
   })
-  let ready = false
+  let ready: LocalWorker | undefined
   const exited = new Promise<void>((resolve) => {
     child.once('error', () => resolve()) // it could not be started
     child.once('close', () => resolve())
@@ -164,13 +164,10 @@ function startChild(name: string, args: readonly string[], onEnd: (error: SeamEr
     ready: new Promise((resolve, reject) => {
       let refusal = ''
       createInterface(child.stdout).on('line', (line) => {
-        if (ready) return
-        const found = parseReady(line)
-        if (found === undefined) refusal += line
-        else {
-          ready = true
-          resolve(found)
-        }
+        if (ready !== undefined) return
+        ready = parseReady(line)
+        if (ready === undefined) refusal += line
+        else resolve(ready)
       })
       child.once('error', (error) => {
         const failed = new SeamError('WORKER', `${name} could not be started: ${error.message}`, {
@@ -180,7 +177,8 @@ function startChild(name: string, args: readonly string[], onEnd: (error: SeamEr
       })
       child.once('close', (code, signal) => {
         const error =
-          (ready ? undefined : parseRefusal(refusal, name)) ?? endOf(name, code, signal, lastLines)
+          (ready === undefined ? parseRefusal(refusal, name) : undefined) ??
+          endOf(name, ready, code, signal, lastLines)
         reject(error)
         onEnd(error)
       })
@@ -196,13 +194,18 @@ function startChild(name: string, args: readonly string[], onEnd: (error: SeamEr
 
 function endOf(
   name: string,
+  ready: LocalWorker | undefined,
   code: number | null,
   signal: NodeJS.Signals | null,
   lastLines: readonly string[],
 ): SeamError {
+  const who =
+    ready === undefined
+      ? name
+      : `${name} (layers ${ready.layerFirst}-${ready.layerEnd}, process ${ready.pid})`
   const how = signal === null ? `ended with exit status ${code}` : `was ended by ${signal}`
   const said = lastLines.length === 0 ? '' : `; its last lines: ${lastLines.join(' | ')}`
-  return new SeamError('WORKER', `${name} ${how}${said}`, { worker: name })
+  return new SeamError('WORKER', `${who} ${how}${said}`, { worker: name })
 }
 
 function parseReady(line: string): LocalWorker | undefined {

@@ -15,7 +15,9 @@ export interface Ui {
   result(value: unknown): void
   /** A line on standard error that is no result: statistics, what is going on. Nothing under `--json`. */
   note(text: string): void
-  /** A line on standard error, always. */
+  /** A line on standard error, always: what a service reports while it runs. */
+  log(text: string): void
+  /** A line on standard error, always, marked as a warning. */
   warn(text: string): void
   /** Replaces the status line on a terminal; with `--progress` elsewhere a line a second. */
   progress(text: string): void
@@ -73,6 +75,7 @@ export function createUi(options: UiOptions): Ui {
     note(text) {
       if (!json) toStderr(text)
     },
+    log: toStderr,
     warn(text) {
       toStderr(`${pc.yellow('warning:')} ${text}`)
     },

@@ -77,7 +77,8 @@ export function workerCommand() {
           address: options.listen,
           livenessMs: options.liveness,
           recorder,
-          onEvent: (text) => ui.warn(text),
+          // Whoever started a local worker sees for itself when runs begin and end.
+          ...(options.exitWithStdin === true ? {} : { onEvent: (text) => ui.log(text) }),
         })
         const { layerFirst, layerEnd, layerCount, engine, backend, contextLength } = executor.spec
         const ready = {
