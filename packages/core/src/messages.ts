@@ -64,6 +64,8 @@ export interface HelloMessage {
   readonly codecs: readonly string[]
   readonly framings: readonly string[]
   readonly maxPayloadBytes: number
+  /** From a coordinator: sequences that stage 0 may put into one decode step. 1 from everybody else. */
+  readonly rowsPerStep: number
   /** The sender is declared dead when nothing arrives from it for this long. */
   readonly livenessMs: number
 }
@@ -141,7 +143,7 @@ export interface TensorMessage {
   readonly kind: 'tensor'
   /** Low 32 bits of the run. */
   readonly run: number
-  /** Counts tensors on this edge from 0; a receiver refuses any other than the next one. */
+  /** Counts tensors and token messages on this link from 0; a receiver refuses any other than the next one. */
   readonly step: number
   readonly edge: number
   readonly fragment: number
@@ -157,16 +159,24 @@ export interface TensorMessage {
 
 export type FinishReason = 'none' | 'stop' | 'length'
 
-/** A sampled token, from the last stage to stage 0 and to the coordinator; logits are its payload when asked for. */
-export interface TokenMessage {
-  readonly kind: 'token'
+/** A token that the last stage chose. */
+export interface SampledToken {
   readonly sequence: number
   readonly epoch: number
   /** Position the token takes in its sequence. */
   readonly position: number
   readonly token: number
   readonly finish: FinishReason
-  /** Counts tokens on this link from 0; a receiver refuses any other than the next one. */
+}
+
+/**
+ * The tokens of one step, from the last stage to stage 0 and to the coordinator. Its payload are the logits, one
+ * vocabulary after the other, of those tokens whose sequence asked for them.
+ */
+export interface TokenMessage {
+  readonly kind: 'token'
+  readonly tokens: readonly SampledToken[]
+  /** Counts tensors and token messages on this link from 0; a receiver refuses any other than the next one. */
   readonly step: number
   readonly sentNs: number
   /** CRC-32 of the payload, or -1 where there is none or the transport authenticates. */
