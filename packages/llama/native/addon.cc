@@ -67,6 +67,7 @@ class NativeStage : public Napi::ObjectWrap<NativeStage> {
     options_.identity = text("identity");
     options_.first = flag("first");
     options_.last = flag("last");
+    options_.inject = text("inject");
     options_.context_length = number("contextLength");
     options_.chunk_tokens = number("chunkTokens");
     options_.max_sequences = number("maxSequences");

@@ -25,6 +25,7 @@ struct StageError : std::runtime_error {
   X(ggml_nbytes)                                                                                             \
   X(ggml_set_abort_callback)                                                                                 \
   X(ggml_backend_tensor_get)                                                                                 \
+  X(ggml_backend_tensor_set)                                                                                 \
   X(ggml_backend_dev_backend_reg)
 
 #define SEAMLINE_REGISTRY_SYMBOLS(X)                                                                         \

@@ -113,9 +113,7 @@ Stage::Stage(const LlamaApi &api, const StageOptions &options, const std::atomic
   recurrent_ = api.llama_model_is_recurrent(model_.get()) || api.llama_model_is_hybrid(model_.get());
   capture_name_ = "l_out-" + std::to_string(layers_ - 1);
   const llama_rope_type rope = api.llama_model_rope_type(model_.get());
-  if (!options.first && (rope == LLAMA_ROPE_TYPE_MROPE || rope == LLAMA_ROPE_TYPE_IMROPE)) {
-    throw StageError("UNSUPPORTED", "hidden rows into a model with more than one rope position per token");
-  }
+  if (!options.first && (rope == LLAMA_ROPE_TYPE_MROPE || rope == LLAMA_ROPE_TYPE_IMROPE)) row_positions_ = 4;
   const int trained = api.llama_model_n_ctx_train(model_.get());
   if (options.context_length > trained) {
     throw StageError("LIMIT", "context of " + std::to_string(options.context_length) +
@@ -141,11 +139,12 @@ Stage::Stage(const LlamaApi &api, const StageOptions &options, const std::atomic
   params.kv_unified = false;
   params.no_perf = true;
   params.abort_callback = [](void *self) {
-    const std::atomic<bool> *flag = static_cast<Stage *>(self)->aborted_;
+    const Step *step = static_cast<Stage *>(self)->step_;
+    const std::atomic<bool> *flag = step == nullptr ? nullptr : step->aborted;
     return flag != nullptr && flag->load(std::memory_order_relaxed);
   };
   params.abort_callback_data = this;
-  if (!options.last) {
+  if (!options.last || !options.inject.empty()) {
     params.cb_eval = [](ggml_tensor *tensor, bool ask, void *self) {
       return static_cast<Stage *>(self)->on_node(tensor, ask);
     };
@@ -159,7 +158,7 @@ Stage::Stage(const LlamaApi &api, const StageOptions &options, const std::atomic
   sequences_ = std::make_unique<Sequence[]>(static_cast<size_t>(options.max_sequences));
   // A step has no more tokens than a chunk, nor than all cells.
   const size_t chunk = std::min(static_cast<uint32_t>(options.chunk_tokens), params.n_ctx);
-  positions_.resize(chunk);
+  positions_.resize(chunk * static_cast<size_t>(row_positions_));
   sequence_counts_.assign(chunk, 1);
   sequence_ids_.resize(chunk);
   sequence_pointers_.resize(chunk);
@@ -218,10 +217,15 @@ void Stage::check_rows(const Step &step) {
 }
 
 void Stage::fill_batch(const Step &step) {
+  const size_t tokens = step.rows.size() * static_cast<size_t>(step.token_count);
   size_t i = 0;
   for (const StepRow &row : step.rows) {
     for (int t = 0; t < step.token_count; t++, i++) {
       positions_[i] = row.position + t;
+      // Time, height and width of a text token are the same, the fourth is not used.
+      for (size_t axis = 1; axis < static_cast<size_t>(row_positions_); axis++) {
+        positions_[axis * tokens + i] = axis < 3 ? row.position + t : 0;
+      }
       sequence_ids_[i] = row.sequence;
       outputs_[i] = !options_.last || (row.sample && t == step.token_count - 1);
     }
@@ -229,17 +233,42 @@ void Stage::fill_batch(const Step &step) {
 }
 
 bool Stage::on_node(ggml_tensor *tensor, bool ask) {
-  if (ask) return std::strcmp(api_.ggml_get_name(tensor), capture_name_.c_str()) == 0;
+  const char *name = api_.ggml_get_name(tensor);
+  const bool last_layer = !options_.last && capture_name_ == name;
+  const bool injected = !options_.inject.empty() && options_.inject == name;
+  if (ask) return last_layer || injected;
+  if (injected) inject(tensor);
+  if (last_layer) capture(tensor);
+  return !last_layer && node_error_.empty();  // nothing after the last layer is wanted
+}
+
+// Rows in a node of the graph that must hold some of those that are left of the step.
+int Stage::rows_of(ggml_tensor *tensor, int done) {
   const size_t row_bytes = static_cast<size_t>(embedding_) * sizeof(float);
   const size_t bytes = api_.ggml_nbytes(tensor);
-  const size_t room = static_cast<size_t>(capture_rows_ - captured_) * row_bytes;
-  if (tensor->type != GGML_TYPE_F32 || bytes % row_bytes != 0 || bytes > room) {
-    capture_error_ = std::to_string(bytes) + " B in " + capture_name_ + ", room for " + std::to_string(room);
-  } else {
-    api_.ggml_backend_tensor_get(tensor, capture_ + static_cast<size_t>(captured_) * embedding_, 0, bytes);
-    captured_ += static_cast<int>(bytes / row_bytes);
+  const size_t room = static_cast<size_t>(tokens_ - done) * row_bytes;
+  if (tensor->type == GGML_TYPE_F32 && bytes % row_bytes == 0 && bytes <= room) {
+    return static_cast<int>(bytes / row_bytes);
   }
-  return false;  // nothing after this layer is wanted
+  node_error_ = ": " + std::to_string(bytes) + " B in " + api_.ggml_get_name(tensor) + ", expected at most " +
+                std::to_string(room);
+  return 0;
+}
+
+void Stage::inject(ggml_tensor *tensor) {
+  const int rows = rows_of(tensor, injected_);
+  const size_t values = static_cast<size_t>(embedding_);
+  api_.ggml_backend_tensor_set(tensor, step_->hidden + static_cast<size_t>(injected_) * values, 0,
+                               static_cast<size_t>(rows) * values * sizeof(float));
+  injected_ += rows;
+}
+
+void Stage::capture(ggml_tensor *tensor) {
+  const int rows = rows_of(tensor, captured_);
+  const size_t values = static_cast<size_t>(embedding_);
+  api_.ggml_backend_tensor_get(tensor, step_->output + static_cast<size_t>(captured_) * values, 0,
+                               static_cast<size_t>(rows) * values * sizeof(float));
+  captured_ += rows;
 }
 
 void Stage::decode(const Step &step, StepResult &result) {
@@ -253,17 +282,16 @@ void Stage::decode(const Step &step, StepResult &result) {
   batch.seq_id = sequence_pointers_.data();
   batch.logits = outputs_.data();
 
-  capture_ = step.output;
-  captured_ = 0;
-  capture_rows_ = tokens;
-  capture_error_.clear();
-  aborted_ = step.aborted;
+  step_ = &step;
+  tokens_ = tokens;
+  injected_ = captured_ = 0;
+  node_error_.clear();
   const uint64_t mark = log_ring().mark();
   result.compute_start_ns = now_ns();
   const int status = api_.llama_decode(context_.get(), batch);
   api_.llama_synchronize(context_.get());
   result.compute_end_ns = now_ns();
-  aborted_ = nullptr;
+  step_ = nullptr;
 
   if (status == 2 || (step.aborted != nullptr && step.aborted->load())) {
     throw StageError("ABORTED", "the step was aborted");
@@ -272,10 +300,13 @@ void Stage::decode(const Step &step, StepResult &result) {
   if (status != 0) {
     throw StageError("EXECUTOR", with_log("llama_decode failed with " + std::to_string(status), mark));
   }
-  if (!options_.last && (captured_ != tokens || !capture_error_.empty())) {
+  if (!options_.inject.empty() && injected_ != tokens) {
+    throw StageError("EXECUTOR", "injected " + std::to_string(injected_) + " hidden rows of " +
+                                     std::to_string(tokens) + " at " + options_.inject + node_error_);
+  }
+  if (!options_.last && captured_ != tokens) {
     throw StageError("EXECUTOR", "captured " + std::to_string(captured_) + " hidden rows of " +
-                                     std::to_string(tokens) +
-                                     (capture_error_.empty() ? "" : ": " + capture_error_));
+                                     std::to_string(tokens) + node_error_);
   }
   for (const StepRow &row : step.rows) {
     const int expected = row.position + step.token_count - 1;

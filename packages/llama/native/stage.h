@@ -19,6 +19,9 @@ struct StageOptions {
   bool first = true;
   // A last stage has the head and samples, the others hand out hidden rows.
   bool last = true;
+  // The node that is overwritten with the hidden rows, where the model would change them on their way in. Empty:
+  // they go in as they are.
+  std::string inject;
   // Positions of one sequence.
   int context_length = 0;
   // Tokens of one step: llama.cpp's n_batch and n_ubatch.
@@ -128,6 +131,9 @@ class Stage {
   Sequence &usable(int sequence);
   void check_rows(const Step &step);
   void fill_batch(const Step &step);
+  int rows_of(ggml_tensor *tensor, int done);
+  void inject(ggml_tensor *tensor);
+  void capture(ggml_tensor *tensor);
   void decode(const Step &step, StepResult &result);
   void sample(const Step &step, StepResult &result);
   int32_t choose(const Sequence &sequence, int position, const float *logits);
@@ -147,13 +153,15 @@ class Stage {
   std::string capture_name_;
   std::unique_ptr<Sequence[]> sequences_;
 
-  // The step being decoded.
-  const std::atomic<bool> *aborted_ = nullptr;
-  float *capture_ = nullptr;
+  // The step being decoded: rows that went in at the injected node and came out of the last layer.
+  const Step *step_ = nullptr;
+  int tokens_ = 0;
+  int injected_ = 0;
   int captured_ = 0;
-  int capture_rows_ = 0;
-  std::string capture_error_;
+  std::string node_error_;
 
+  // Rope positions of a hidden row; tokens always have one.
+  int row_positions_ = 1;
   std::vector<llama_pos> positions_;
   std::vector<int32_t> sequence_counts_;
   std::vector<llama_seq_id> sequence_ids_;

@@ -36,6 +36,12 @@ export interface LlamaExecutorOptions {
    * @default null
    */
   readonly facts?: StageFacts | null
+  /**
+   * Name of the graph node that is overwritten with the hidden rows before the rest runs, e.g. `inp_scaled` of
+   * gemma: for models that would scale them once more on their way in; null to feed them as they are. Not for
+   * stage 0. A step fails with `EXECUTOR` when the graph has no such node. @default null
+   */
+  readonly inject?: string | null
   /** Positions one sequence may take; at most what the model was trained for. */
   readonly contextLength: number
   /** Most tokens in one step. Part of the identity of the output. @default 64 */
@@ -79,6 +85,8 @@ export async function llamaExecutor(options: LlamaExecutorOptions): Promise<Stag
   const { facts = null, flashAttention = 'on', kvType = 'f16', signal } = options
   const first = facts === null || facts.layerFirst === 0
   const last = facts === null || facts.layerEnd === facts.layerCount
+  const inject = options.inject ?? ''
+  if (first && inject !== '') throw new SeamError('USAGE', `inject is ${inject}; stage 0 takes tokens`)
   const addon = loadAddon()
   const engine = `llama.cpp ${addon.release}`
   if (signal?.aborted) throw new SeamError('ABORTED', `loading of ${options.path} was aborted`)
@@ -89,6 +97,7 @@ export async function llamaExecutor(options: LlamaExecutorOptions): Promise<Stag
     identity: identityOf(facts, engine, kvType, flashAttention),
     first,
     last,
+    inject,
     flashAttention: flashAttention === 'on',
     kvType,
     repack: options.repack ?? true,

@@ -10,6 +10,8 @@ export interface NativeOptions {
   readonly identity: string
   readonly first: boolean
   readonly last: boolean
+  /** Empty for none. */
+  readonly inject: string
   readonly contextLength: number
   readonly chunkTokens: number
   readonly maxSequences: number
