@@ -24,7 +24,7 @@ struct StageOptions {
   std::string inject;
   // Positions of one sequence.
   int context_length = 0;
-  // Tokens of one step: llama.cpp's n_batch and n_ubatch.
+  // Most tokens of one step.
   int chunk_tokens = 0;
   int max_sequences = 1;
   int threads = 1;
@@ -32,7 +32,14 @@ struct StageOptions {
   std::string kv_type = "f16";
   // Repack quantised weights for the CPU's kernels at load.
   bool repack = true;
+  // Rows do not depend on how they are grouped into steps: every decode call has 2 to kUniformRows rows. Needs
+  // flash attention and no repacking.
+  bool uniform = false;
 };
+
+// llama.cpp computes 2 to 63 rows alike, one row and 64 or more by other kernels; a multiple of 4 for the sake
+// of its tiles.
+constexpr int kUniformRows = 60;
 
 struct SamplerSettings {
   float temperature = 0;
@@ -52,7 +59,7 @@ struct StepRow {
   bool sample = false;
 };
 
-// All rows have `token_count` tokens. Pointers are borrowed for the call.
+// All rows have `token_count` tokens. Pointers are borrowed for the step.
 struct Step {
   std::vector<StepRow> rows;
   int token_count = 0;
@@ -118,6 +125,27 @@ class Stage {
     // Why the sequence cannot go on, when it cannot.
     std::string broken;
   };
+  // One llama_decode: `token_count` tokens from `first_token` on of `row_count` rows from `first_row` on, which lie
+  // together in the memory of the step.
+  struct Call {
+    int first_row = 0;
+    int row_count = 0;
+    int first_token = 0;
+    int token_count = 0;
+    int tokens() const { return row_count * token_count; }
+  };
+  // The call that runs.
+  struct Current {
+    const float *hidden = nullptr;
+    float *output = nullptr;
+    const std::atomic<bool> *aborted = nullptr;
+    // Rows that llama.cpp computes, and those of them that the step wants.
+    int computed = 0;
+    int wanted = 0;
+    int injected = 0;
+    int captured = 0;
+    std::string error;
+  };
   struct ModelDeleter {
     const LlamaApi *api;
     void operator()(llama_model *model) const { api->llama_model_free(model); }
@@ -127,15 +155,18 @@ class Stage {
     void operator()(llama_context *context) const { api->llama_free(context); }
   };
 
+  void check_uniform() const;
   bool on_node(ggml_tensor *tensor, bool ask);
   Sequence &usable(int sequence);
   void check_rows(const Step &step);
-  void fill_batch(const Step &step);
+  std::vector<Call> calls_of(const Step &step) const;
+  int fill_batch(const Step &step, const Call &call);
+  void decode(const Step &step, const Call &call);
+  void read_logits(const Step &step, const Call &call);
+  void sample(const Step &step, StepResult &result);
   int rows_of(ggml_tensor *tensor, int done);
   void inject(ggml_tensor *tensor);
   void capture(ggml_tensor *tensor);
-  void decode(const Step &step, StepResult &result);
-  void sample(const Step &step, StepResult &result);
   int32_t choose(const Sequence &sequence, int position, const float *logits);
   void truncate(int sequence, int length);
   [[noreturn]] void break_sequence(Sequence &sequence, const std::string &reason);
@@ -153,12 +184,13 @@ class Stage {
   std::string capture_name_;
   std::unique_ptr<Sequence[]> sequences_;
 
-  // The step being decoded: rows that went in at the injected node and came out of the last layer.
-  const Step *step_ = nullptr;
-  int tokens_ = 0;
-  int injected_ = 0;
-  int captured_ = 0;
-  std::string node_error_;
+  Current current_;
+  // Where the logits of the next sampling row go; the second is for steps that bring no memory.
+  float *logits_ = nullptr;
+  std::vector<float> own_logits_;
+  // A lone row and the dummy after it.
+  int32_t padded_tokens_[2] = {};
+  std::vector<float> padded_hidden_;
 
   // Rope positions of a hidden row; tokens always have one.
   int row_positions_ = 1;

@@ -54,8 +54,18 @@ export interface LlamaExecutorOptions {
   readonly flashAttention?: 'on' | 'off'
   /** @default 'f16' */
   readonly kvType?: 'f16' | 'f32' | 'q8_0'
-  /** Repack quantised weights at load: faster, at the price of a second copy in memory. @default true */
+  /**
+   * Repack quantised weights at load: faster, at the price of a second copy in memory. Part of the identity of the
+   * output. @default true, false where `regime` is `uniform`, which has to do without
+   */
   readonly repack?: boolean
+  /**
+   * `per-row`: a step is one decode call; its output is reproduced by steps of the same shape. `uniform`: the
+   * output does not depend on how tokens were grouped into steps. A step is cut into decode calls of 2 to 60 rows,
+   * and a lone row gets a dummy after it that is dropped again. Needs flash attention; `UNSUPPORTED` for weights of
+   * IQ types and recurrent models. @default 'per-row'
+   */
+  readonly regime?: 'per-row' | 'uniform'
   /** Folder of the llama.cpp libraries. @default {@link findLibraries} */
   readonly libraries?: string
   /** Ends the load with `ABORTED`. */
@@ -82,7 +92,8 @@ interface Settings {
  */
 export async function llamaExecutor(options: LlamaExecutorOptions): Promise<StageExecutor> {
   const settings = checkedSettings(options)
-  const { facts = null, flashAttention = 'on', kvType = 'f16', signal } = options
+  const { facts = null, flashAttention = 'on', kvType = 'f16', regime = 'per-row', signal } = options
+  const uniform = regime === 'uniform'
   const first = facts === null || facts.layerFirst === 0
   const last = facts === null || facts.layerEnd === facts.layerCount
   const inject = options.inject ?? ''
@@ -94,13 +105,14 @@ export async function llamaExecutor(options: LlamaExecutorOptions): Promise<Stag
     ...settings,
     libraries: options.libraries ?? findLibraries(),
     path: options.path,
-    identity: identityOf(facts, engine, kvType, flashAttention),
+    identity: identityOf(facts, engine, `KV ${kvType}, flash attention ${flashAttention}, ${regime}`),
     first,
     last,
     inject,
     flashAttention: flashAttention === 'on',
     kvType,
-    repack: options.repack ?? true,
+    repack: options.repack ?? !uniform,
+    uniform,
   })
   const onAbort = () => native.abort()
   signal?.addEventListener('abort', onAbort)
@@ -119,7 +131,7 @@ export async function llamaExecutor(options: LlamaExecutorOptions): Promise<Stag
       ...settings,
       kvType,
       flashAttention,
-      regime: 'per-row',
+      regime,
       engine,
       backend: loaded.backend,
     })
@@ -132,17 +144,12 @@ export async function llamaExecutor(options: LlamaExecutorOptions): Promise<Stag
 }
 
 /** Names what a saved state belongs to. */
-function identityOf(
-  facts: StageFacts | null,
-  engine: string,
-  kvType: string,
-  flashAttention: string,
-): string {
+function identityOf(facts: StageFacts | null, engine: string, mode: string): string {
   const part =
     facts === null
       ? 'a whole model'
       : `layers ${facts.layerFirst}-${facts.layerEnd} of ${facts.modelSha256} split as ${facts.manifestSha256}`
-  return `${part} on ${engine}, KV ${kvType}, flash attention ${flashAttention}`
+  return `${part} on ${engine}, ${mode}`
 }
 
 function checkedSettings(options: LlamaExecutorOptions): Settings {

@@ -19,6 +19,7 @@ export interface NativeOptions {
   readonly flashAttention: boolean
   readonly kvType: string
   readonly repack: boolean
+  readonly uniform: boolean
 }
 
 export interface NativeFacts {
@@ -61,6 +62,8 @@ export interface NativeStage {
 
 export interface Addon {
   readonly Stage: new (options: NativeOptions) => NativeStage
+  /** On a thread of its own; `type` is a number of llama_ftype. Rejects as {@link NativeStage} does. */
+  quantize(libraries: string, path: string, out: string, type: number, threads: number): Promise<void>
   /** Release of llama.cpp whose headers the addon was built with, e.g. `v0.5.0`. */
   readonly release: string
 }
