@@ -65,13 +65,24 @@ async function writeChunks(
   for await (const chunk of chunks) {
     throwIfAborted(signal)
     hash.update(chunk)
-    let written = 0
+    let written = chunk.buffer === zeroChunk.buffer ? chunk.byteLength : 0
     while (written < chunk.byteLength) {
-      written += (await handle.write(chunk, written, chunk.byteLength - written)).bytesWritten
+      const left = chunk.byteLength - written
+      written += (await handle.write(chunk, written, left, byteLength + written)).bytesWritten
     }
     byteLength += chunk.byteLength
   }
+  await handle.truncate(byteLength)
   return { byteLength, sha256: hash.digest('hex') }
+}
+
+const zeroChunk = new Uint8Array(CHUNK_BYTES)
+
+/** Zeros, in chunks that `replaceFile` leaves as holes where the file system knows them. */
+export function* zeros(byteLength: number): Generator<Uint8Array> {
+  for (let left = byteLength; left > 0; left -= CHUNK_BYTES) {
+    yield zeroChunk.subarray(0, Math.min(left, CHUNK_BYTES))
+  }
 }
 
 /** Removes the temporary files that killed processes left in a folder. */
@@ -104,8 +115,21 @@ async function syncFolder(folder: string): Promise<void> {
   }
 }
 
-/** Yields a range of an open file in chunks of at most 1 MiB; a chunk is valid until the next one is asked for. */
-export async function* fileRange(
+/** Yields a range of a file in chunks of at most 1 MiB; a chunk is valid until the next one is asked for. */
+export async function* fileChunks(
+  path: string,
+  offset: number,
+  byteLength: number,
+): AsyncGenerator<Uint8Array> {
+  const handle = await open(path, 'r')
+  try {
+    yield* handleChunks(handle, offset, byteLength)
+  } finally {
+    await handle.close()
+  }
+}
+
+async function* handleChunks(
   handle: FileHandle,
   offset: number,
   byteLength: number,
@@ -131,26 +155,31 @@ export async function* fileRange(
 }
 
 /** SHA-256 and size of a file, read once in chunks. Throws FILE or ABORTED. */
-export async function hashFile(
-  path: string,
-  options: { onProgress?: OnProgress | undefined; signal?: AbortSignal | undefined } = {},
-): Promise<WrittenFile> {
+export async function hashFile(path: string, options: HashOptions = {}): Promise<WrittenFile> {
+  return hashFiles([path], options)
+}
+
+export interface HashOptions {
+  readonly onProgress?: OnProgress | undefined
+  readonly signal?: AbortSignal | undefined
+}
+
+/** SHA-256 and size of files as if they were one, each after the other. Throws FILE or ABORTED. */
+export async function hashFiles(paths: readonly string[], options: HashOptions = {}): Promise<WrittenFile> {
+  const sizes = await Promise.all(paths.map(fileBytes))
+  const byteLength = sizes.reduce((sum, bytes) => sum + bytes, 0)
+  const hash = createHash('sha256')
+  let done = 0
   try {
-    const handle = await open(path, 'r')
-    try {
-      const byteLength = (await handle.stat()).size
-      const hash = createHash('sha256')
-      let done = 0
-      for await (const chunk of fileRange(handle, 0, byteLength)) {
+    for (const [i, path] of paths.entries()) {
+      for await (const chunk of fileChunks(path, 0, sizes[i]!)) {
         throwIfAborted(options.signal)
         hash.update(chunk)
         done += chunk.byteLength
         options.onProgress?.(done, byteLength)
       }
-      return { byteLength, sha256: hash.digest('hex') }
-    } finally {
-      await handle.close()
     }
+    return { byteLength, sha256: hash.digest('hex') }
   } catch (error) {
     throw SeamError.from(error, ErrorCode.FILE)
   }
@@ -160,7 +189,7 @@ export async function hashFile(
 export async function verifyFile(
   path: string,
   expected: WrittenFile,
-  options: { onProgress?: OnProgress | undefined; signal?: AbortSignal | undefined } = {},
+  options: HashOptions = {},
 ): Promise<void> {
   const refuse = (found: string, wanted: string) =>
     new SeamError(ErrorCode.MISMATCH, `${path}: ${found}, the manifest says ${wanted}; split the model again`)

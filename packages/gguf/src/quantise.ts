@@ -25,6 +25,14 @@ export function float16Bits(value: number): number {
   return sign | Math.min(half, 0x7c00)
 }
 
+/** Value of the f16 with these bits; they must not be those of an infinity or NaN. */
+function float16Value(bits: number): number {
+  const exponent = (bits >>> 10) & 31
+  const fraction = bits & 0x3ff
+  const size = exponent === 0 ? fraction * 2 ** -24 : (1024 + fraction) * 2 ** (exponent - 25)
+  return bits & 0x8000 ? -size : size
+}
+
 function encodeF32(values: Float32Array, count: number, out: Uint8Array, at: number): number {
   const view = new DataView(out.buffer, out.byteOffset + at)
   for (let i = 0; i < count; i++) view.setFloat32(4 * i, values[i]!, true)
@@ -33,6 +41,18 @@ function encodeF32(values: Float32Array, count: number, out: Uint8Array, at: num
 
 function encodeF16(values: Float32Array, count: number, out: Uint8Array, at: number): number {
   for (let i = 0; i < count; i++) putFloat16(out, at + 2 * i, values[i]!)
+  return 2 * count
+}
+
+/** The upper half of an f32, rounded to the nearest, ties to even. */
+function encodeBF16(values: Float32Array, count: number, out: Uint8Array, at: number): number {
+  for (let i = 0; i < count; i++) {
+    floatView[0] = values[i]!
+    const bits = bitsView[0]!
+    const half = (bits + 0x7fff + ((bits >>> 16) & 1)) >>> 16
+    out[at + 2 * i] = half & 0xff
+    out[at + 2 * i + 1] = half >>> 8
+  }
   return 2 * count
 }
 
@@ -85,10 +105,95 @@ function encodeQ4_0(values: Float32Array, count: number, out: Uint8Array, at: nu
   return to - at
 }
 
-/** Encoder of each tensor type that can be made here. Q8_0 and Q4_0 take whole blocks of 32. */
+/** Elements of a super-block of the K types. */
+const SUPER_BLOCK = 256
+
+/** Writes the f16 nearest to `value` and returns what it stands for. */
+function putScale(out: Uint8Array, at: number, value: number): number {
+  const bits = float16Bits(value)
+  out[at] = bits & 0xff
+  out[at + 1] = bits >>> 8
+  return float16Value(bits)
+}
+
+const divided = (value: number, by: number) => (by === 0 ? 0 : value / by)
+const between = (value: number, low: number, high: number) => Math.min(high, Math.max(low, Math.round(value)))
+
+/**
+ * ggml's Q4_K (`highBits` 0) and Q5_K (1), laid out as `dequantize_row_q4_K` and `dequantize_row_q5_K` read them: f16 d and dmin, eight
+ * 6-bit scales and minima in 12 bytes, for Q5_K 32 bytes of fifth bits, then 4-bit halves in the order of 64 elements.
+ * An element is d * scale * q - dmin * minimum, each of 32 elements on the line from their least (at most 0) to their greatest value.
+ */
+function lineEncoder(highBits: 0 | 1): BlockEncoder {
+  const most = highBits === 0 ? 15 : 31
+  const lineBytes = 16 + 32 * highBits
+  return (values, count, out, at) => {
+    let to = at
+    for (let block = 0; block < count; block += SUPER_BLOCK) {
+      const lines = Array.from({ length: 8 }, (_, i) => values.subarray(block + 32 * i, block + 32 * i + 32))
+      const minima = lines.map((line) => Math.max(0, -Math.min(...line)))
+      const steps = lines.map((line, i) => Math.max(0, (Math.max(...line) + minima[i]!) / most))
+      out.fill(0, to, to + lineBytes + 128)
+      const d = putScale(out, to, Math.max(...steps) / 63)
+      const dmin = putScale(out, to + 2, Math.max(...minima) / 63)
+      for (const [i, line] of lines.entries()) {
+        const scale = between(divided(steps[i]!, d), 0, 63)
+        const minimum = between(divided(minima[i]!, dmin), 0, 63)
+        if (i < 4) {
+          out[to + 4 + i]! |= scale
+          out[to + 8 + i]! |= minimum
+        } else {
+          out[to + 8 + i] = (scale & 15) | ((minimum & 15) << 4)
+          out[to + i]! |= (scale >> 4) << 6
+          out[to + 4 + i]! |= (minimum >> 4) << 6
+        }
+        for (const [j, value] of line.entries()) {
+          const q = between(divided(value + dmin * minimum, d * scale), 0, most)
+          out[to + lineBytes + 32 * (i >> 1) + j]! |= (q & 15) << (4 * (i & 1))
+          if (highBits === 1) out[to + 16 + j]! |= (q >> 4) << i
+        }
+      }
+      to += lineBytes + 128
+    }
+    return to - at
+  }
+}
+
+/**
+ * ggml's Q6_K, laid out as `dequantize_row_q6_K` reads it: for each 128 elements the low 4 bits in 64 bytes; then the upper 2 bits in 32 bytes
+ * each; 16 int8 scales; f16 d. An element is d * scale * (q - 32), the scale that of its 16 elements.
+ */
+function encodeQ6_K(values: Float32Array, count: number, out: Uint8Array, at: number): number {
+  let to = at
+  for (let block = 0; block < count; block += SUPER_BLOCK) {
+    const groups = Array.from({ length: 16 }, (_, i) => values.subarray(block + 16 * i, block + 16 * i + 16))
+    const steps = groups.map((group) => Math.max(...group.map(Math.abs)) / 31)
+    out.fill(0, to, to + 210)
+    const d = putScale(out, to + 208, Math.max(...steps) / 127)
+    for (const [i, group] of groups.entries()) {
+      const scale = between(divided(steps[i]!, d), 0, 127)
+      out[to + 192 + i] = scale
+      for (const [j, value] of group.entries()) {
+        const q = between(divided(value, d * scale), -32, 31) + 32
+        const element = 16 * i + j
+        const [half, quarter, place] = [element >> 7, (element >> 5) & 3, element & 31]
+        out[to + 64 * half + 32 * (quarter & 1) + place]! |= (q & 15) << (4 * (quarter >> 1))
+        out[to + 128 + 32 * half + place]! |= (q >> 4) << (2 * quarter)
+      }
+    }
+    to += 210
+  }
+  return to - at
+}
+
+/** Encoder of each tensor type that can be made here. Q8_0 and Q4_0 take whole blocks of 32, the K types of 256. */
 export const blockEncoders = {
   F32: encodeF32,
   F16: encodeF16,
   Q8_0: encodeQ8_0,
   Q4_0: encodeQ4_0,
+  BF16: encodeBF16,
+  Q4_K: lineEncoder(0),
+  Q5_K: lineEncoder(1),
+  Q6_K: encodeQ6_K,
 } as const satisfies Record<string, BlockEncoder>
