@@ -35,6 +35,8 @@ export interface SynthModel {
   readonly lead?: { readonly layers: number; readonly layer: readonly TensorRow[] }
   /** `embedding`: never an output.weight; `own`: always one. Otherwise as the caller says. */
   readonly head?: 'embedding' | 'own'
+  /** The graph multiplies token embeddings by the square root of their width, which are made as much smaller. */
+  readonly scalesEmbedding?: true
   /** Every other layer has as many KV heads as heads. */
   readonly unevenKvHeads?: true
   /** Entries under the architecture. A text stands for that size. */
@@ -97,9 +99,14 @@ export const synthModels = {
   qwen2: { layer: [...llamaLayer, ...queryKeyValueBias] },
   qwen3: { layer: [...llamaLayer, ...headNorms] },
   qwen3moe: { layer: [...denseOrExperts, ...headNorms], entries: [...expertEntries, expertWidth] },
-  gemma: { layer: llamaLayer, head: 'embedding' },
-  gemma2: { layer: [...llamaLayer, ...postNorms], head: 'embedding', entries: [window] },
-  gemma3: { layer: [...llamaLayer, ...headNorms, ...postNorms], entries: [window] },
+  gemma: { layer: llamaLayer, head: 'embedding', scalesEmbedding: true },
+  gemma2: {
+    layer: [...llamaLayer, ...postNorms],
+    head: 'embedding',
+    scalesEmbedding: true,
+    entries: [window],
+  },
+  gemma3: { layer: [...llamaLayer, ...headNorms, ...postNorms], scalesEmbedding: true, entries: [window] },
   granite: {
     layer: llamaLayer,
     entries: [

@@ -231,7 +231,7 @@ const RESERVED_ROW_FACTOR = 1 / 64
 
 function tensorsOf(shape: SynthOptions): TensorSource[] {
   const { width, layers, vocabulary: size, type } = shape
-  const { layer: layerRows, lead, head } = modelOf(shape)
+  const { layer: layerRows, lead, head, scalesEmbedding } = modelOf(shape)
   const tied = head === undefined ? shape.tied === true : head === 'embedding'
   function tensor(name: string, dims: readonly number[], type: MatrixType, values: Values): TensorSource {
     const [columns = 1, ...rest] = dims
@@ -246,10 +246,13 @@ function tensorsOf(shape: SynthOptions): TensorSource[] {
   }
   const matrix = (name: string, dims: readonly number[], values: Values) =>
     tensor(name, dims, matrixType(type, name), values)
-  const reserved = (rows: boolean) => (rows ? RESERVED_TOKENS : 0)
+  const embeddingSigma = EMBEDDING_SIGMA / (scalesEmbedding ? Math.sqrt(width) : 1)
 
   const tensors = [
-    matrix('token_embd.weight', [width, size], { sigma: EMBEDDING_SIGMA, smallRows: reserved(tied) }),
+    matrix('token_embd.weight', [width, size], {
+      sigma: embeddingSigma,
+      smallRows: tied ? RESERVED_TOKENS : 0,
+    }),
   ]
   for (let layer = 0; layer < layers; layer++) {
     const isLead = lead !== undefined && layer < lead.layers
