@@ -40,7 +40,7 @@ export {
   openGguf,
   stringValue,
 } from './read.ts'
-export { type GgufModel, hashModel, openModel } from './shards.ts'
+export { type GgufModel, hashModel, openModel, type ShardOptions, shardModel } from './shards.ts'
 export { type SplitOptions, splitModel } from './split.ts'
 export { type ModelFacts, modelFacts } from './stage.ts'
 export {

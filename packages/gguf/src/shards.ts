@@ -1,7 +1,8 @@
 import { basename, dirname, join } from 'node:path'
 import { ErrorCode, SeamError } from '@seamline/core'
-import { type HashOptions, hashFiles, type WrittenFile } from './files.ts'
+import { fileChunks, type HashOptions, hashFiles, type WrittenFile } from './files.ts'
 import { type GgufFile, type GgufTensor, type OpenGgufOptions, openGguf } from './read.ts'
+import { encodeEntry, writeGguf } from './write.ts'
 
 /**
  * A model in one or more files. `path`, `version`, `alignment` and `dataOffset` are those of the first file, `byteLength` is the sum, `metadata`
@@ -25,13 +26,12 @@ export function openModel(path: string, options: OpenGgufOptions = {}): GgufMode
   if (name === null || Number(name[3]) !== count || Number(name[2]) < 1 || Number(name[2]) > count) {
     throw wrong(path, `${COUNT} is ${String(count)}, and the name does not end in -<number>-of-<count>.gguf`)
   }
-  const shardPath = (i: number) =>
-    join(dirname(path), `${name[1]}-${String(i + 1).padStart(5, '0')}-of-${name[3]}.gguf`)
+  const prefix = join(dirname(path), name[1]!)
 
   const files: GgufFile[] = []
   const tensors = new Map<string, GgufTensor>()
   for (let i = 0; i < count; i++) {
-    const file = i === Number(name[2]) - 1 ? opened : openShard(shardPath(i), path, options)
+    const file = i === Number(name[2]) - 1 ? opened : openShard(shardPath(prefix, i, count), path, options)
     for (const [key, expected] of [
       [COUNT, count],
       [NUMBER, i],
@@ -68,6 +68,57 @@ export function openModel(path: string, options: OpenGgufOptions = {}): GgufMode
 /** SHA-256 and size of a model: of its file, or of its shards' bytes joined in order. Throws what `openModel` does, and ABORTED. */
 export async function hashModel(path: string, options: HashOptions = {}): Promise<WrittenFile> {
   return hashFiles(openModel(path).paths, options)
+}
+
+export interface ShardOptions {
+  readonly source: string
+  /** Path of the shards without `-00001-of-00003.gguf`. */
+  readonly prefix: string
+  /** 1 to 99999, and at most the number of tensors. */
+  readonly shards: number
+  readonly signal?: AbortSignal | undefined
+}
+
+/**
+ * Writes a model as shards of equally many tensors, metadata in the first, as llama.cpp's gguf-split does. Returns their paths.
+ * Throws USAGE for the number of shards, and what `openModel` and `writeGguf` throw.
+ */
+export async function shardModel({ source, prefix, shards, signal }: ShardOptions): Promise<string[]> {
+  const model = openModel(source)
+  const tensors = [...model.tensors.values()]
+  if (!Number.isInteger(shards) || shards < 1 || shards > Math.min(99999, tensors.length)) {
+    throw new SeamError(ErrorCode.USAGE, `${shards} shards of ${tensors.length} tensors; take 1 to that many`)
+  }
+  const paths = Array.from({ length: shards }, (_, i) => shardPath(prefix, i, shards))
+  for (const [i, path] of paths.entries()) {
+    const own = tensors.slice(
+      Math.floor((i * tensors.length) / shards),
+      Math.floor(((i + 1) * tensors.length) / shards),
+    )
+    await writeGguf({
+      path,
+      entries: [
+        ...(i === 0 ? [...model.metadata.values()].map(({ bytes }) => bytes) : []),
+        encodeEntry(NUMBER, 'uint16', i),
+        encodeEntry(COUNT, 'uint16', shards),
+        encodeEntry(TENSORS, 'int32', tensors.length),
+      ],
+      tensors: own.map(({ name, dims, type, path, offset, byteLength }) => ({
+        name,
+        dims,
+        type,
+        data: fileChunks(path, offset, byteLength),
+      })),
+      ...(i === 0 ? { alignment: model.alignment } : {}),
+      signal,
+    })
+  }
+  return paths
+}
+
+function shardPath(prefix: string, i: number, count: number): string {
+  const digits = (value: number) => String(value).padStart(5, '0')
+  return `${prefix}-${digits(i + 1)}-of-${digits(count)}.gguf`
 }
 
 const COUNT = 'split.count'
