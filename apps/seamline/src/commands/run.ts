@@ -73,7 +73,7 @@ async function run(context: Context, options: RunOptions): Promise<undefined> {
   if (workers !== undefined && manifest !== undefined && local === undefined && model === undefined) {
     const split = await readSplit(manifest)
     const expected = { ...splitFacts(split), ...expectedFacts(options) }
-    const named = workers.map((address) => ({ name: `the worker at ${address}`, address }))
+    const named = workers.map((address, i) => ({ name: `worker #${i + 1}`, address }))
     await withTokenizer(split, (tokenizer) =>
       withRemotePipeline(context, named, { seam: options, expected }, (pipeline) =>
         generateAll(context, options, pipeline, tokenizer),
