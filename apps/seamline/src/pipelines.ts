@@ -51,7 +51,7 @@ export async function withLocalPipeline<T>(
   let pipeline: Pipeline | undefined
   ui.progress(`starting ${stages.length} worker(s)`)
   const local = await startLocalWorkers({
-    ...{ stages, engine, seam, signal },
+    ...{ stages, engine, link: seam, signal },
     ...(names === undefined ? {} : { names }),
     onExit: (error) => pipeline?.fail(error),
   })

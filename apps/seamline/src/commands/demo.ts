@@ -6,7 +6,7 @@ import { type Context, command, integer } from '../command.ts'
 import { ExitCode } from '../exit-codes.ts'
 import { type GeneratedText, generateText } from '../generate.ts'
 import { modelDir, warnOfHome } from '../model-dir.ts'
-import { addEngineOptions, addSeamOptions, type EngineOptions, engineSettings, GREEDY } from '../options.ts'
+import { addPipelineOptions, type EngineOptions, engineSettings, GREEDY } from '../options.ts'
 import { warnOfThreads, withLocalPipeline } from '../pipelines.ts'
 import { type PreparedSplit, prepareSplit, rangeText, splitFacts, splitStages } from '../prepare.ts'
 import type { SeamSettings } from '../settings.ts'
@@ -29,7 +29,7 @@ export function demoCommand() {
     .option('--stages <n>', 'worker processes', integer(1), 3)
     .option('-p, --prompt <text>', 'text to continue', 'Once upon a time')
     .option('--tokens <n>', 'tokens to generate', integer(1), 64)
-  return addSeamOptions(addEngineOptions(made))
+  return addPipelineOptions(made)
 }
 
 async function run(context: Context, options: DemoOptions): Promise<ExitCode> {

@@ -7,9 +7,8 @@ import { type Context, command, integer } from '../command.ts'
 import { type GeneratedText, generateText } from '../generate.ts'
 import { warnOfHome } from '../model-dir.ts'
 import {
-  addEngineOptions,
+  addPipelineOptions,
   addSamplerOptions,
-  addSeamOptions,
   type EngineOptions,
   engineSettings,
   expectedFacts,
@@ -65,7 +64,7 @@ export function runCommand() {
 The text goes to standard output as it is generated, statistics to standard error. Neither the model nor a stage
 is needed to run against --workers, only the manifest and the tokenizer.`,
     )
-  return addSeamOptions(addEngineOptions(addSamplerOptions(made)))
+  return addPipelineOptions(addSamplerOptions(made))
 }
 
 async function run(context: Context, options: RunOptions): Promise<undefined> {
