@@ -1,5 +1,5 @@
 import { availableParallelism } from 'node:os'
-import type { LinkFacts } from '@seamline/core'
+import { type LinkFacts, SeamError } from '@seamline/core'
 import { connectPipeline, type Pipeline } from '@seamline/runtime'
 import { codecs, framings, type LocalStage, named, startLocalWorkers, transports } from './cluster.ts'
 import type { Context } from './command.ts'
@@ -63,6 +63,8 @@ export async function withLocalPipeline<T>(
     return result
   } catch (error) {
     const reason = await local.explain(error)
+    // Fails what waits for an answer: the processes that would give it are about to end.
+    pipeline?.fail(SeamError.from(reason, 'ABORTED'))
     await Promise.all([pipeline?.close(), local.close(FAULT_GRACE_MS)])
     throw reason
   }

@@ -75,7 +75,7 @@ describe('a worker', () => {
     expect(code).toBe(2)
   })
 
-  it('turns a second client away and goes on serving the first', async () => {
+  it('turns a second client away, goes on serving the first, and is free again when that is gone', async () => {
     const split = join(folder, 'split')
     const manifest = join(split, 'manifest.json')
     await seamline(['split', '--model', MODEL, '--stages', '1', '--out', split])
@@ -83,12 +83,15 @@ describe('a worker', () => {
     await worker.output(10)
     const { address } = JSON.parse(worker.stdout())
     const args = ['run', '--workers', address, '--manifest', manifest, '--prompt', 'x', '--temp', '0']
-    const first = start([...args, '--max-tokens', '800'])
+    const first = start([...args, '--max-tokens', '2000'])
     await first.output(20)
     const second = await seamline([...args, '--max-tokens', '4', '--json'])
     expect(JSON.parse(second.stdout).error).toMatchObject({ code: 'BUSY', worker: 'worker-0' })
     expect(second.code).toBe(3)
-    expect((await first.finished).code).toBe(0)
+    const served = first.stdout().length
+    await first.output(served + 20)
+    first.kill('SIGINT')
+    expect((await first.finished).code).toBe(130)
     const third = await seamline([...args, '--max-tokens', '4'])
     expect(third.code).toBe(0)
     worker.kill('SIGINT')
