@@ -33,6 +33,9 @@ export async function withRemotePipeline<T>(
   const pipeline = await connect(workers, options, signal)
   try {
     return await use(pipeline)
+  } catch (error) {
+    pipeline.fail(SeamError.from(error, 'ABORTED'))
+    throw error
   } finally {
     await pipeline.close()
   }

@@ -50,7 +50,8 @@ describe.runIf(process.platform === 'linux')('in mid-generation', () => {
     const { run, children } = await generating()
     run.kill(signal)
     const { code, stderr } = await run.finished
-    expect(stderr).toMatch(/interrupted \[ABORTED\]/)
+    expect(stderr).toMatch(/interrupted \[ABORTED\]\n$/)
+    expect(stderr).not.toContain('tidying up')
     expect(code).toBe(130)
     await gone(children, 100)
   })
@@ -91,7 +92,7 @@ describe('a worker', () => {
     const served = first.stdout().length
     await first.output(served + 20)
     first.kill('SIGINT')
-    expect((await first.finished).code).toBe(130)
+    expect(await first.finished).toMatchObject({ code: 130, stderr: 'seamline: interrupted [ABORTED]\n' })
     const third = await seamline([...args, '--max-tokens', '4'])
     expect(third.code).toBe(0)
     worker.kill('SIGINT')
