@@ -36,7 +36,7 @@ export function command<Options>(name: string, summary: string, run: Action<Opti
       const interrupt = () => {
         if (controller.signal.aborted) process.exit(ExitCode.INTERRUPTED)
         controller.abort(new SeamError('ABORTED', 'interrupted'))
-        setTimeout(() => process.exit(ExitCode.INTERRUPTED), TIDY_MS).unref()
+        setTimeout(() => giveUp(ui), TIDY_MS).unref()
       }
       process.on('SIGINT', interrupt)
       process.on('SIGTERM', interrupt)
@@ -54,6 +54,11 @@ export function command<Options>(name: string, summary: string, run: Action<Opti
         process.stdout.off('error', interrupt)
       }
     })
+}
+
+function giveUp(ui: Ui): never {
+  ui.warn(`tidying up took more than ${TIDY_MS / 1000} s; leaving without it`)
+  process.exit(ExitCode.INTERRUPTED)
 }
 
 /** Parses and runs; reports errors and sets the exit status of the process. Never throws. */

@@ -4,7 +4,7 @@ import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 import { isErrorCode, isSeamError, SeamError } from '@seamline/core'
 import { ExitCode, exitCodeOf } from './exit-codes.ts'
-import type { EngineSettings, SeamSettings } from './settings.ts'
+import type { EngineSettings, LinkSettings } from './settings.ts'
 
 /** What one worker serves: a stage of a split, or a whole model as its only stage. */
 export type LocalStage = { readonly manifest: string; readonly stage: number } | { readonly model: string }
@@ -13,7 +13,7 @@ export interface LocalWorkersOptions {
   readonly stages: readonly LocalStage[]
   readonly engine: EngineSettings
   /** @default those of the command line */
-  readonly seam?: Omit<SeamSettings, 'codec'>
+  readonly link?: LinkSettings
   /** Names of the workers. @default worker-0, worker-1, … */
   readonly names?: readonly string[]
   /** Loading a stage may take this long. @default 300000 */
@@ -105,7 +105,7 @@ export async function startLocalWorkers(options: LocalWorkersOptions): Promise<L
   }
 }
 
-function argumentsFor(stage: LocalStage, { engine, seam }: LocalWorkersOptions): string[] {
+function argumentsFor(stage: LocalStage, { engine, link }: LocalWorkersOptions): string[] {
   const what =
     'model' in stage
       ? ['--model', stage.model]
@@ -121,20 +121,12 @@ function argumentsFor(stage: LocalStage, { engine, seam }: LocalWorkersOptions):
       String(engine.sequences),
     ],
     ...['--threads', String(engine.threads), '--flash-attn', engine.flashAttn],
-    ...(seam === undefined ? [] : seamArguments(seam)),
+    ...(link === undefined ? [] : linkArguments(link)),
   ]
 }
 
-function seamArguments({
-  framing,
-  transport,
-  liveness,
-  progressDeadline,
-}: Omit<SeamSettings, 'codec'>): string[] {
-  return [
-    ...['--framing', framing, '--transport', transport],
-    ...['--liveness', String(liveness), '--progress-deadline', String(progressDeadline)],
-  ]
+function linkArguments({ framing, transport, liveness }: LinkSettings): string[] {
+  return [...['--framing', framing, '--transport', transport], ...['--liveness', String(liveness)]]
 }
 
 interface Child {

@@ -12,7 +12,7 @@ export interface EngineOptions {
   readonly flashAttn?: 'on' | 'off'
 }
 
-export function addEngineOptions(command: Command): Command {
+function addEngineOptions(command: Command): Command {
   return command
     .option(
       '--chunk <tokens>',
@@ -56,13 +56,10 @@ export function expectedFacts({ chunk, ctx, threads, flashAttn }: EngineOptions)
 /** Positions of one sequence when nobody says otherwise: KV memory grows with them. */
 const DEFAULT_CONTEXT = 4096
 
-/** A worker serves whatever codec it has; everybody else names one. */
-export function addSeamOptions(command: Command, codecOption = CODEC): Command {
-  return command
-    .addOption(codecOption)
-    .addOption(byName('--framing <name>', 'how messages become bytes', framings).default('protobuf'))
-    .addOption(byName('--transport <name>', 'what carries the bytes', transports).default('tcp'))
-    .option('--liveness <ms>', 'a process that is silent for this long is dead', integer(50, 3_600_000), 5000)
+/** Options of a command that coordinates workers: how they compute and what lies between them. */
+export function addPipelineOptions(command: Command): Command {
+  return addLinkOptions(addEngineOptions(command))
+    .addOption(byName('--codec <name>', 'how hidden rows are encoded', codecs).default('f32'))
     .option(
       '--progress-deadline <ms>',
       'a compute step may take this long, and a wait without any step finished',
@@ -71,8 +68,19 @@ export function addSeamOptions(command: Command, codecOption = CODEC): Command {
     )
 }
 
-const CODEC = byName('--codec <name>', 'how hidden rows are encoded', codecs).default('f32')
-export const OFFERED_CODEC = byName('--codec <name>', 'offer this codec only (default: all)', codecs)
+/** Options of a worker: the coordinator picks one of its codecs, and watches its progress. */
+export function addWorkerOptions(command: Command): Command {
+  return addLinkOptions(addEngineOptions(command)).addOption(
+    byName('--codec <name>', 'offer this codec only (default: all)', codecs),
+  )
+}
+
+function addLinkOptions(command: Command): Command {
+  return command
+    .addOption(byName('--framing <name>', 'how messages become bytes', framings).default('protobuf'))
+    .addOption(byName('--transport <name>', 'what carries the bytes', transports).default('tcp'))
+    .option('--liveness <ms>', 'a process that is silent for this long is dead', integer(50, 3_600_000), 5000)
+}
 
 function byName(flags: string, what: string, choices: ReadonlyMap<string, unknown>): Option {
   return new Option(flags, what).choices([...choices.keys()])

@@ -1,5 +1,5 @@
 import { availableParallelism } from 'node:os'
-import type { LinkFacts } from '@seamline/core'
+import { type LinkFacts, SeamError } from '@seamline/core'
 import { connectPipeline, type Pipeline } from '@seamline/runtime'
 import { codecs, framings, type LocalStage, named, startLocalWorkers, transports } from './cluster.ts'
 import type { Context } from './command.ts'
@@ -33,6 +33,9 @@ export async function withRemotePipeline<T>(
   const pipeline = await connect(workers, options, signal)
   try {
     return await use(pipeline)
+  } catch (error) {
+    pipeline.fail(SeamError.from(error, 'ABORTED'))
+    throw error
   } finally {
     await pipeline.close()
   }
@@ -51,7 +54,7 @@ export async function withLocalPipeline<T>(
   let pipeline: Pipeline | undefined
   ui.progress(`starting ${stages.length} worker(s)`)
   const local = await startLocalWorkers({
-    ...{ stages, engine, seam, signal },
+    ...{ stages, engine, link: seam, signal },
     ...(names === undefined ? {} : { names }),
     onExit: (error) => pipeline?.fail(error),
   })
@@ -63,6 +66,8 @@ export async function withLocalPipeline<T>(
     return result
   } catch (error) {
     const reason = await local.explain(error)
+    // Fails what waits for an answer: the processes that would give it are about to end.
+    pipeline?.fail(SeamError.from(reason, 'ABORTED'))
     await Promise.all([pipeline?.close(), local.close(FAULT_GRACE_MS)])
     throw reason
   }

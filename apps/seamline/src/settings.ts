@@ -10,13 +10,17 @@ export interface EngineSettings {
   readonly flashAttn: 'on' | 'off'
 }
 
-/** What lies between two processes; names as in `--help`. */
-export interface SeamSettings {
-  readonly codec: string
+/** What carries messages between two processes; names as in `--help`. */
+export interface LinkSettings {
   readonly framing: string
   readonly transport: string
   /** Milliseconds of silence after which a process is dead. */
   readonly liveness: number
+}
+
+/** What a coordinator adds to that. */
+export interface SeamSettings extends LinkSettings {
+  readonly codec: string
   /** Milliseconds that a compute step, or a wait without any finished step, may take. */
   readonly progressDeadline: number
 }

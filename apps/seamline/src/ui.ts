@@ -2,6 +2,14 @@ import { isSeamError, SeamError } from '@seamline/core'
 import Table from 'cli-table3'
 import pc from 'picocolors'
 
+/** Colours for a stream: on a terminal only, whatever the environment says about continuous integration. */
+const coloursFor = (stream: NodeJS.WriteStream) =>
+  pc.createColors(stream.isTTY === true && !process.env.NO_COLOR)
+
+/** For text on standard output. */
+export const colours = coloursFor(process.stdout)
+const errorColours = coloursFor(process.stderr)
+
 /** Everything a command says, so that `--json` leaves one document on standard output and nothing else. */
 export interface Ui {
   readonly json: boolean
@@ -77,7 +85,7 @@ export function createUi(options: UiOptions): Ui {
     },
     log: toStderr,
     warn(text) {
-      toStderr(`${pc.yellow('warning:')} ${text}`)
+      toStderr(`${errorColours.yellow('warning:')} ${text}`)
     },
     progress(text) {
       if (!shows || midLine) return
@@ -106,11 +114,11 @@ export function reportError(error: unknown, json: boolean): void {
   }
   const named = worker === undefined || message.includes(worker) ? message : `${worker}: ${message}`
   if (known) {
-    process.stderr.write(`${pc.red('seamline:')} ${named} [${code}]\n`)
+    process.stderr.write(`${errorColours.red('seamline:')} ${named} [${code}]\n`)
     return
   }
   const stack = error instanceof Error ? error.stack : String(error)
-  process.stderr.write(`${pc.red('seamline:')} this is a bug, please report it: ${stack}\n`)
+  process.stderr.write(`${errorColours.red('seamline:')} this is a bug, please report it: ${stack}\n`)
 }
 
 /** A table without lines; numbers are right-aligned by the caller's choice of columns. */
@@ -125,7 +133,7 @@ export function table(
     ),
   )
   const made = new Table({
-    head: head.map((text) => pc.bold(text)),
+    head: head.map((text) => colours.bold(text)),
     chars: { ...none, middle: '  ' },
     style: { head: [], border: [], 'padding-left': 0, 'padding-right': 0 },
     colAligns: head.map((_, column) => (right.includes(column) ? 'right' : 'left')),

@@ -105,7 +105,12 @@ describe('doctor', () => {
     const { ready, checks } = JSON.parse(stdout)
     expect({ ready, code }).toEqual({ ready: false, code: 1 })
     const missing = checks.filter(({ status }: { status: string }) => status === 'missing')
-    expect(missing.map(({ name }: { name: string }) => name)).toEqual(['git', 'CMake', 'C++17 compiler'])
+    expect(missing.map(({ name }: { name: string }) => name)).toEqual([
+      'git',
+      'CMake',
+      'make or Ninja',
+      'C++17 compiler',
+    ])
     for (const { remedy } of missing) expect(remedy).toContain('apt-get install')
   })
 

@@ -5,7 +5,7 @@ import { type Context, command, integer } from '../command.ts'
 import { type Comparison, comparePipelines } from '../compare.ts'
 import { ExitCode } from '../exit-codes.ts'
 import { warnOfHome } from '../model-dir.ts'
-import { addEngineOptions, addSeamOptions, type EngineOptions, engineSettings } from '../options.ts'
+import { addPipelineOptions, type EngineOptions, engineSettings } from '../options.ts'
 import { withLocalPipeline } from '../pipelines.ts'
 import {
   checkSplitOf,
@@ -58,7 +58,7 @@ export function certifyCommand() {
 Runs the whole model in one worker process and its stages in others, with the same settings, and compares the
 logits of every step bit for bit, and the tokens. Prompts are random tokens, always the same ones.`,
     )
-  return addSeamOptions(addEngineOptions(made))
+  return addPipelineOptions(made)
 }
 
 async function run(context: Context, options: CertifyOptions): Promise<ExitCode> {

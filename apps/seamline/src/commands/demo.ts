@@ -1,18 +1,17 @@
 import { join } from 'node:path'
 import { synthModel, synthPresets } from '@seamline/gguf'
 import type { StageTrace } from '@seamline/runtime'
-import pc from 'picocolors'
 import { type Context, command, integer } from '../command.ts'
 import { ExitCode } from '../exit-codes.ts'
 import { type GeneratedText, generateText } from '../generate.ts'
 import { modelDir, warnOfHome } from '../model-dir.ts'
-import { addEngineOptions, addSeamOptions, type EngineOptions, engineSettings, GREEDY } from '../options.ts'
+import { addPipelineOptions, type EngineOptions, engineSettings, GREEDY } from '../options.ts'
 import { warnOfThreads, withLocalPipeline } from '../pipelines.ts'
 import { type PreparedSplit, prepareSplit, rangeText, splitFacts, splitStages } from '../prepare.ts'
 import type { SeamSettings } from '../settings.ts'
 import { sharesOf } from '../shares.ts'
 import { withTokenizer } from '../tokenizer.ts'
-import { byteProgress, bytes, percent, table, type Ui } from '../ui.ts'
+import { byteProgress, bytes, colours, percent, table, type Ui } from '../ui.ts'
 
 interface DemoOptions extends EngineOptions, SeamSettings {
   readonly model?: string
@@ -29,7 +28,7 @@ export function demoCommand() {
     .option('--stages <n>', 'worker processes', integer(1), 3)
     .option('-p, --prompt <text>', 'text to continue', 'Once upon a time')
     .option('--tokens <n>', 'tokens to generate', integer(1), 64)
-  return addSeamOptions(addEngineOptions(made))
+  return addPipelineOptions(made)
 }
 
 async function run(context: Context, options: DemoOptions): Promise<ExitCode> {
@@ -54,7 +53,7 @@ async function run(context: Context, options: DemoOptions): Promise<ExitCode> {
       for (const { name, address, facts } of pipeline.stages)
         ui.print(`${name}: layers ${rangeText(facts)} at ${address}`)
       await pipeline.startTrace()
-      ui.write(`\n${pc.dim(options.prompt)}`)
+      ui.write(`\n${colours.dim(options.prompt)}`)
       try {
         const generated = await generateText(pipeline, tokenizer, {
           ...request,
@@ -136,7 +135,7 @@ function report(
   ui.print(
     '\nShares are of the time from the request to the last token; for the rest a stage waited for the others.',
   )
-  ui.print(equal ? pc.green('Every token is equal.') : pc.red('The tokens are NOT equal.'))
+  ui.print(equal ? colours.green('Every token is equal.') : colours.red('The tokens are NOT equal.'))
   ui.result({
     equal,
     equalTokens,

@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { synthModel, synthPresets } from '@seamline/gguf'
 import { startLocalWorkers } from '../cluster.ts'
-import { command, integer } from '../command.ts'
+import { type Context, command, integer } from '../command.ts'
 import { ExitCode } from '../exit-codes.ts'
 import { modelDir } from '../model-dir.ts'
 import { bytes, table } from '../ui.ts'
@@ -26,41 +26,42 @@ interface Check {
 
 const run = promisify(execFile)
 const TOOL_TIMEOUT_MS = 10_000
+const GET = {
+  git: 'apt-get install git, dnf install git, or on macOS xcode-select --install',
+  cmake: 'apt-get install cmake, dnf install cmake, or on macOS brew install cmake',
+  make: 'apt-get install make, dnf install make, or on macOS xcode-select --install',
+  compiler: 'apt-get install g++, dnf install gcc-c++, or on macOS xcode-select --install',
+}
 const MINIMUM_CMAKE = [3, 20] as const
 const MINIMUM_NODE = [20, 19] as const
 
 export function doctorCommand() {
-  return command<DoctorOptions>(
-    'doctor',
-    'say what this machine lacks and how to get it',
-    async ({ ui }, options) => {
-      const checks = await Promise.all([
-        nodeCheck(),
-        toolCheck('git', ['git'], 'git'),
-        toolCheck('CMake', ['cmake'], 'cmake', MINIMUM_CMAKE),
-        toolCheck('C++17 compiler', [process.env.CXX || 'c++', 'g++', 'clang++'], 'g++'),
-        engineCheck(),
-        coresCheck(options),
-        memoryCheck(),
-        modelDirCheck(),
-      ])
-      const marks = { ok: 'ok', warning: 'warn', missing: 'MISSING' }
-      ui.print(
-        table(
-          ['', 'what', 'found'],
-          checks.map(({ name, status, found }) => [marks[status], name, found]),
-        ),
-      )
-      for (const { name, remedy } of checks.filter((check) => check.remedy !== ''))
-        ui.print(`\n${name}: ${remedy}`)
-      const ready = checks.every(({ status }) => status !== 'missing')
-      ui.print(ready ? '\nEverything that is needed is here.' : '\nSomething is missing, see above.')
-      ui.result({ ready, checks })
-      return ready ? ExitCode.OK : ExitCode.CHECK_FAILED
-    },
-  )
+  return command<DoctorOptions>('doctor', 'say what this machine lacks and how to get it', diagnose)
     .option('--stages <n>', 'stages you mean to run on this machine', integer(1), 3)
     .option('--threads <n>', 'compute threads of each stage', integer(1), 1)
+}
+
+async function diagnose({ ui }: Context, options: DoctorOptions): Promise<ExitCode> {
+  ui.progress('checking')
+  const checks = await Promise.all([
+    nodeCheck(),
+    toolCheck('git', ['git'], GET.git),
+    toolCheck('CMake', ['cmake'], GET.cmake, MINIMUM_CMAKE),
+    toolCheck('make or Ninja', ['ninja', 'make'], GET.make),
+    toolCheck('C++17 compiler', [process.env.CXX || 'c++', 'g++', 'clang++'], GET.compiler),
+    engineCheck(),
+    coresCheck(options),
+    memoryCheck(),
+    modelDirCheck(),
+  ])
+  const marks = { ok: 'ok', warning: 'warn', missing: 'MISSING' }
+  const rows = checks.map(({ name, status, found }) => [marks[status], name, found])
+  ui.print(table(['', 'what', 'found'], rows))
+  for (const { name, remedy } of checks) if (remedy !== '') ui.print(`\n${name}: ${remedy}`)
+  const ready = checks.every(({ status }) => status !== 'missing')
+  ui.print(ready ? '\nEverything that is needed is here.' : '\nSomething is missing, see above.')
+  ui.result({ ready, checks })
+  return ready ? ExitCode.OK : ExitCode.CHECK_FAILED
 }
 
 function nodeCheck(): Check {
@@ -73,12 +74,9 @@ function nodeCheck(): Check {
 async function toolCheck(
   name: string,
   commands: readonly string[],
-  aptPackage: string,
+  install: string,
   minimum: readonly number[] = [],
 ): Promise<Check> {
-  const install = `install it, for example: apt-get install ${aptPackage}, dnf install ${aptPackage}, or on macOS ${
-    aptPackage === 'cmake' ? 'brew install cmake' : 'xcode-select --install'
-  }`
   for (const tool of commands) {
     try {
       const { stdout } = await run(tool, ['--version'], { timeout: TOOL_TIMEOUT_MS })

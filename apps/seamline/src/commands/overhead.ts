@@ -3,7 +3,7 @@ import type { LayerRange } from '@seamline/gguf'
 import type { Pipeline } from '@seamline/runtime'
 import { type Context, command, integer } from '../command.ts'
 import { warnOfHome } from '../model-dir.ts'
-import { addEngineOptions, addSeamOptions, type EngineOptions, engineSettings, GREEDY } from '../options.ts'
+import { addPipelineOptions, type EngineOptions, engineSettings, GREEDY } from '../options.ts'
 import {
   type DecodeOverhead,
   decodeOverhead,
@@ -55,7 +55,7 @@ speed-up prefill of the whole model / prefill of the split one
 Compute is stamped in the engine around decode and synchronise; sampling counts as wall. Nothing judges the
 numbers: what else runs on the machine is in them.`,
     )
-  return addSeamOptions(addEngineOptions(made))
+  return addPipelineOptions(made)
 }
 
 async function run(context: Context, options: OverheadOptions): Promise<undefined> {

@@ -7,9 +7,8 @@ import { type Context, command, integer } from '../command.ts'
 import { type GeneratedText, generateText } from '../generate.ts'
 import { warnOfHome } from '../model-dir.ts'
 import {
-  addEngineOptions,
+  addPipelineOptions,
   addSamplerOptions,
-  addSeamOptions,
   type EngineOptions,
   engineSettings,
   expectedFacts,
@@ -65,7 +64,7 @@ export function runCommand() {
 The text goes to standard output as it is generated, statistics to standard error. Neither the model nor a stage
 is needed to run against --workers, only the manifest and the tokenizer.`,
     )
-  return addSeamOptions(addEngineOptions(addSamplerOptions(made)))
+  return addPipelineOptions(addSamplerOptions(made))
 }
 
 async function run(context: Context, options: RunOptions): Promise<undefined> {
@@ -73,7 +72,7 @@ async function run(context: Context, options: RunOptions): Promise<undefined> {
   if (workers !== undefined && manifest !== undefined && local === undefined && model === undefined) {
     const split = await readSplit(manifest)
     const expected = { ...splitFacts(split), ...expectedFacts(options) }
-    const named = workers.map((address) => ({ name: `the worker at ${address}`, address }))
+    const named = workers.map((address, i) => ({ name: `worker #${i + 1}`, address }))
     await withTokenizer(split, (tokenizer) =>
       withRemotePipeline(context, named, { seam: options, expected }, (pipeline) =>
         generateAll(context, options, pipeline, tokenizer),

@@ -9,17 +9,11 @@ import { Option } from 'commander'
 import { codecs, framings, named, transports } from '../cluster.ts'
 import { type Context, command, integer } from '../command.ts'
 import { warnOfHome } from '../model-dir.ts'
-import {
-  addEngineOptions,
-  addSeamOptions,
-  type EngineOptions,
-  engineSettings,
-  OFFERED_CODEC,
-} from '../options.ts'
-import type { SeamSettings } from '../settings.ts'
+import { addWorkerOptions, type EngineOptions, engineSettings } from '../options.ts'
+import type { LinkSettings } from '../settings.ts'
 import { byteProgress } from '../ui.ts'
 
-interface WorkerCommandOptions extends EngineOptions, Omit<SeamSettings, 'codec'> {
+interface WorkerCommandOptions extends EngineOptions, LinkSettings {
   readonly codec?: string
   readonly manifest?: string
   readonly stage?: number
@@ -38,71 +32,14 @@ type Source = Pick<LlamaExecutorOptions, 'path' | 'facts'> & {
 }
 
 export function workerCommand() {
-  const made = command<WorkerCommandOptions>(
-    'worker',
-    'serve one stage of a split model',
-    async (context, options) => {
-      const { ui } = context
-      const signal = options.exitWithStdin === true ? withEndOfStdin(context.signal) : context.signal
-      const source = await openSource({ ui, signal }, options)
-      const { chunk, ctx, threads, flashAttn } = engineSettings(
-        options,
-        source.trainedContext,
-        options.sequences,
-      )
-      const { llamaExecutor } = await import('@seamline/llama')
-      ui.progress(`loading ${source.path}`)
-      const recorder = spanRing({ recording: false })
-      const executor = await llamaExecutor({
-        path: source.path,
-        facts: source.facts ?? null,
-        contextLength: ctx,
-        chunkTokens: chunk,
-        maxSequences: options.sequences,
-        threads,
-        flashAttention: flashAttn,
-        sink: recorder,
-        signal,
-      })
-      try {
-        const worker = await createWorker({
-          name: options.name ?? source.name,
-          executor,
-          transport: named('transport', transports, options.transport)(),
-          framings: [named('framing', framings, options.framing)()],
-          codecs:
-            options.codec === undefined
-              ? codecs
-              : new Map([[options.codec, named('codec', codecs, options.codec)]]),
-          address: options.listen,
-          livenessMs: options.liveness,
-          recorder,
-          // Whoever started a local worker sees for itself when runs begin and end.
-          ...(options.exitWithStdin === true ? {} : { onEvent: (text) => ui.log(text) }),
-        })
-        const { layerFirst, layerEnd, layerCount, engine, backend, contextLength } = executor.spec
-        const ready = {
-          ...{ name: worker.name, address: worker.address, pid: process.pid, stage: options.stage ?? 0 },
-          ...{ layerFirst, layerEnd, layerCount, contextLength, engine, backend },
-        }
-        ui.clear()
-        process.stdout.write(`${JSON.stringify(ready)}\n`)
-        await aborted(signal)
-        await worker.close()
-      } finally {
-        executor.abort()
-        await executor.close()
-      }
-      return undefined
-    },
-  )
+  const made = command<WorkerCommandOptions>('worker', 'serve one stage of a split model', run)
     .addOption(
       new Option('--manifest <file>', 'manifest.json of a split; the stage lies beside it').conflicts(
         'model',
       ),
     )
     .option('--stage <n>', 'which stage of the split, counted from 0', integer(0))
-    .option('--model <file>', 'instead of a stage: a whole model, which is its own only stage')
+    .option('-m, --model <file>', 'instead of a stage: a whole model, which is its own only stage')
     .option('--listen <address>', 'where to listen', '127.0.0.1:0')
     .option('--name <name>', 'name in errors (default: worker-<stage>)')
     .option('--sequences <n>', 'sequences that may be in flight', integer(1, 256), 1)
@@ -111,7 +48,57 @@ export function workerCommand() {
       'after',
       '\nPrints one line of JSON when it is ready. Ends in good order on SIGINT and SIGTERM.',
     )
-  return addSeamOptions(addEngineOptions(made), OFFERED_CODEC)
+  return addWorkerOptions(made)
+}
+
+async function run(context: Context, options: WorkerCommandOptions): Promise<undefined> {
+  const { ui } = context
+  const { codec, sequences, stage = 0 } = options
+  const isChild = options.exitWithStdin === true
+  const signal = isChild ? withEndOfStdin(context.signal) : context.signal
+  const source = await openSource({ ui, signal }, options)
+  const { chunk, ctx, threads, flashAttn } = engineSettings(options, source.trainedContext, sequences)
+  const { llamaExecutor } = await import('@seamline/llama')
+  ui.progress(`loading ${source.path}`)
+  const recorder = spanRing({ recording: false })
+  const executor = await llamaExecutor({
+    ...{ path: source.path, facts: source.facts ?? null },
+    ...{
+      chunkTokens: chunk,
+      contextLength: ctx,
+      maxSequences: sequences,
+      threads,
+      flashAttention: flashAttn,
+    },
+    ...{ sink: recorder, signal },
+  })
+  try {
+    const worker = await createWorker({
+      name: options.name ?? source.name,
+      executor,
+      transport: named('transport', transports, options.transport)(),
+      framings: [named('framing', framings, options.framing)()],
+      codecs: codec === undefined ? codecs : new Map([[codec, named('codec', codecs, codec)]]),
+      address: options.listen,
+      livenessMs: options.liveness,
+      recorder,
+      // Whoever started a local worker sees for itself when runs begin and end.
+      ...(isChild ? {} : { onEvent: (text) => ui.log(text) }),
+    })
+    const { layerFirst, layerEnd, layerCount, engine, backend, contextLength } = executor.spec
+    const ready = {
+      ...{ name: worker.name, address: worker.address, pid: process.pid, stage },
+      ...{ layerFirst, layerEnd, layerCount, contextLength, engine, backend },
+    }
+    ui.clear()
+    process.stdout.write(`${JSON.stringify(ready)}\n`)
+    await aborted(signal)
+    await worker.close()
+  } finally {
+    executor.abort()
+    await executor.close()
+  }
+  return undefined
 }
 
 async function openSource({ ui, signal }: Context, options: WorkerCommandOptions): Promise<Source> {
