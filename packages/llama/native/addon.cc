@@ -440,6 +440,7 @@ Napi::Object Init(Napi::Env env, Napi::Object exports) {
   process.Get("on").As<Napi::Function>().Call(
       process, {Napi::String::New(env, "exit"), Napi::Function::New(env, NativeStage::OnExit)});
   exports.Set("release", SEAMLINE_LLAMA_RELEASE);
+  exports.Set("napi", NAPI_VERSION);
   return exports;
 }
 
