@@ -56,8 +56,8 @@ function checkTools() {
     'Debian or Ubuntu: apt-get install git cmake make g++',
     'Fedora: dnf install git cmake make gcc-c++',
     'macOS: xcode-select --install, then brew install cmake',
-    `or, without them: ${prebuild().obstacle}; \`npm run prebuild\` in packages/llama of a machine of this platform that`,
-    'has them writes that folder, and the published package of a platform it ships for brings it',
+    `or, without them, a prebuilt addon, which is not here: ${prebuild().obstacle}`,
+    'published packages bring it; in a checkout, `npm run build:prebuilt` writes it on a machine that has the tools',
   )
 }
 
