@@ -208,12 +208,15 @@ export function driveSequence(
     onToken({ epoch: sampledIn, position, token, finish: end }, step, logits) {
       if (ended !== undefined || sampledIn !== epoch) return false
       const due = prompt.length + sampled
-      if (position !== due) {
+      // Within a replayed window nothing is sampled.
+      const mostDue = prompt.length + Math.max(sampled, tokens.length)
+      if (position < due || position > mostDue) {
         const text = `token for position ${position} from ${lastName} where ${due} was due`
         driven.fail(new SeamError('PROTOCOL', text, { worker: lastName }))
         return false
       }
-      const isReplayed = sampled++ < tokens.length
+      const isReplayed = position < prompt.length + tokens.length
+      sampled = position - prompt.length + 1
       if (!isReplayed) tokens.push(token)
       context.progressed()
       const finished = isReplayed && sampled < tokens.length ? 'none' : end

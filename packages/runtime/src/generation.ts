@@ -44,8 +44,11 @@ export interface ReplayPart {
   readonly tokens: readonly number[]
 }
 
-/** Tokens that were fed in one step: the part, and which of its tokens. */
-export type ReplayStep = readonly { readonly part: number; readonly index: number }[]
+/**
+ * Tokens that were fed in one step: the part, which of its tokens, and how many from there on (default 1, the same for all of a
+ * step). Only the last token of such a window is sampled after.
+ */
+export type ReplayStep = readonly { readonly part: number; readonly index: number; readonly count?: number }[]
 
 /**
  * The tokens of one sequence in order. Iterating drives it: the pipeline works a bounded number of tokens ahead of

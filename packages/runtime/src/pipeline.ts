@@ -80,7 +80,7 @@ export interface Pipeline {
   /**
    * Computes sequences again from their tokens, in the batch shapes they had, and goes on from there. `steps` are the
    * recorded decode steps in order; by default every token had a step of its own. With `sampleReplayed` the generations also
-   * report what the model chooses at the replayed positions.
+   * report what the model chooses after the prompt and each replayed row.
    */
   replay(
     parts: readonly ReplayPart[],
@@ -397,16 +397,18 @@ export async function connectPipeline(options: PipelineOptions): Promise<Pipelin
     steps: readonly ReplayStep[],
     sampleReplayed: boolean,
   ): Promise<readonly Generation[]> {
-    checkReplay(parts, steps, facts.chunkTokens)
+    checkReplay(parts, steps, facts.chunkTokens, sampleReplayed)
     const driven = parts.map(({ request, tokens }) => drive(request, { tokens, sampleReplayed }))
     await settleAll(driven.map(({ begun }) => begun))
     for (const step of steps) {
-      const ids = step.map(({ part, index }) => parts[part]!.tokens[index]!)
-      const rows = step.map(({ part, index }) => {
+      const ids = step.flatMap(({ part, index, count = 1 }) =>
+        parts[part]!.tokens.slice(index, index + count),
+      )
+      const rows = step.map(({ part, index, count: tokenCount = 1 }) => {
         const { request, tokens } = parts[part]!
-        const sample = sampleReplayed || index === tokens.length - 1
+        const sample = sampleReplayed || index + tokenCount === tokens.length
         const position = request.prompt.length + index
-        return { sequence: driven[part]!.sequence, epoch: 0, position, tokenCount: 1, sample }
+        return { sequence: driven[part]!.sequence, epoch: 0, position, tokenCount, sample }
       })
       stages[0]!.link.sendCounted(tokenTensor(runTag, rows, ids), asBytes(Int32Array.from(ids)))
     }

@@ -25,31 +25,36 @@ export function checkReplay(
   parts: readonly ReplayPart[],
   steps: readonly ReplayStep[],
   chunkTokens: number,
+  sampleReplayed: boolean,
 ): void {
+  const refuse = (message: string): never => {
+    throw new SeamError('USAGE', message)
+  }
   const fed = parts.map(() => 0)
   for (const [number, step] of steps.entries()) {
-    if (step.length < 1 || step.length > chunkTokens) {
-      throw new SeamError(
-        'USAGE',
-        `step ${number} of the replay has ${step.length} rows, 1 to ${chunkTokens} are possible`,
-      )
+    const { count = 1 } = step[0] ?? {}
+    const rows = step.length * count
+    if (!Number.isInteger(count) || rows < 1 || rows > chunkTokens) {
+      refuse(`step ${number} of the replay has ${rows} rows, 1 to ${chunkTokens} are possible`)
     }
-    for (const { part, index } of step) {
-      if (fed[part] === undefined || index !== fed[part] || index >= parts[part]!.tokens.length) {
-        throw new SeamError(
-          'USAGE',
-          `step ${number} of the replay feeds token ${index} of part ${part} where ${fed[part]} is due`,
+    for (const { part, index, count: own = 1 } of step) {
+      if (own !== count) refuse(`step ${number} of the replay has windows of ${count} and ${own} tokens`)
+      const due = fed[part]
+      if (due === undefined || index !== due || index + count > parts[part]!.tokens.length) {
+        refuse(
+          `step ${number} of the replay feeds ${count} from ${index} of part ${part} where ${due} is due`,
         )
       }
-      fed[part]++
+      // Penalties look back on what was sampled, and within a window nothing is.
+      if (count > 1 && sampleReplayed && parts[part]!.request.sampler.penaltyLastN !== 0) {
+        refuse(`step ${number} of the replay is a window, which cannot be sampled with penalties`)
+      }
+      fed[part]! += count
     }
   }
   for (const [part, { tokens }] of parts.entries()) {
     if (fed[part] !== tokens.length) {
-      throw new SeamError(
-        'USAGE',
-        `the steps feed ${fed[part]} of the ${tokens.length} tokens of part ${part}`,
-      )
+      refuse(`the steps feed ${fed[part]} of the ${tokens.length} tokens of part ${part}`)
     }
   }
 }

@@ -127,6 +127,41 @@ describe('replay', () => {
     })
   })
 
+  it('feeds known tokens in windows, and samples after the last one of each', async () => {
+    const plain = { sampler: { ...GREEDY, penaltyLastN: 0 } }
+    const ids = [0, 1].map((i) => prompt(20 + 60 * i, i))
+    const whole = await Promise.all(ids.map((part) => unsplit(part, 40, plain.sampler)))
+    await withCluster({ ...paced, ends: [2, 4, 6] }, async ({ pipeline }) => {
+      const parts = ids.map((part, i) => ({
+        request: request(part, 40, plain),
+        tokens: whole[i]!.slice(0, 21),
+      }))
+      // Both at once in windows of four, then what is left in windows of its own.
+      const together = [0, 4, 8, 12].map((index) => [0, 1].map((part) => ({ part, index, count: 4 })))
+      const apart = [0, 1].map((part) => [{ part, index: 16, count: 5 }])
+      const steps = [...together, ...apart]
+      const generations = await pipeline.replay(parts, { steps, sampleReplayed: true })
+      for (const [i, generation] of generations.entries()) {
+        const found = (await events(generation)).map(({ position, token }) => [position, token])
+        const sampled = [0, 4, 8, 12, 16, ...Array.from({ length: 19 }, (_, n) => 21 + n)]
+        expect(found).toEqual(sampled.map((n) => [ids[i]!.length + n, whole[i]![n]]))
+      }
+    })
+  })
+
+  it('refuses windows of two lengths in a step, beyond the tokens, beyond the chunk, and with penalties', async () => {
+    await withCluster({ ends: [6] }, async ({ pipeline }) => {
+      const tokens = Array.from({ length: 100 }, (_, i) => i)
+      const parts = [0, 1].map((i) => ({ request: request(prompt(5, i), 200), tokens }))
+      const row = (part: number, count: number) => ({ part, index: 0, count })
+      for (const step of [[row(0, 2), row(1, 3)], [row(0, 101)], [row(0, 65)], [row(0, 0)], [row(0, 0.5)]]) {
+        await expect(pipeline.replay(parts, { steps: [step] })).rejects.toMatchObject({ code: 'USAGE' })
+      }
+      const sampled = pipeline.replay(parts, { steps: [[row(0, 2)]], sampleReplayed: true })
+      await expect(sampled).rejects.toThrow(/penalties/)
+    })
+  })
+
   it('refuses steps that leave out, repeat or reorder a token', async () => {
     await withCluster({ ends: [6] }, async ({ pipeline }) => {
       const parts = [{ request: request(prompt(5)), tokens: [1, 2] }]
