@@ -324,10 +324,12 @@ describe('refusing to split', () => {
       },
     )
     await expectRefusal('FILE', /general\.architecture is missing/, { key: architecture })
-    await expectRefusal('UNSUPPORTED', /shards/, { add: encodeEntry('split.count', 'uint16', 3) })
-    await expectRefusal('UNSUPPORTED', /tensor output\.bias has no known place/, {
+    await expectRefusal('FILE', /split\.count is 3, and the name/, {
+      add: encodeEntry('split.count', 'uint16', 3),
+    })
+    await expectRefusal('UNSUPPORTED', /tensor output\.scale has no known place/, {
       tensor: 'output.weight',
-      rename: 'output.bias',
+      rename: 'output.scale',
     })
     await expectRefusal('UNSUPPORTED', /tensor blk\.4\.attn_norm\.weight has no known place .* 4 layers/, {
       tensor: 'blk.3.attn_norm.weight',
