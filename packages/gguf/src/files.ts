@@ -123,34 +123,21 @@ export async function* fileChunks(
 ): AsyncGenerator<Uint8Array> {
   const handle = await open(path, 'r')
   try {
-    yield* handleChunks(handle, offset, byteLength)
+    const buffer = Buffer.allocUnsafe(Math.min(byteLength, CHUNK_BYTES))
+    for (let done = 0; done < byteLength; ) {
+      const wanted = Math.min(buffer.length, byteLength - done)
+      const { bytesRead } = await handle.read(buffer, 0, wanted, offset + done)
+      if (bytesRead === 0) {
+        throw new SeamError(
+          ErrorCode.FILE,
+          `${path} ends at ${offset + done} B, ${byteLength - done} B were to come`,
+        )
+      }
+      yield buffer.subarray(0, bytesRead)
+      done += bytesRead
+    }
   } finally {
     await handle.close()
-  }
-}
-
-async function* handleChunks(
-  handle: FileHandle,
-  offset: number,
-  byteLength: number,
-): AsyncGenerator<Uint8Array> {
-  const buffer = Buffer.allocUnsafe(Math.min(byteLength, CHUNK_BYTES))
-  let done = 0
-  while (done < byteLength) {
-    const { bytesRead } = await handle.read(
-      buffer,
-      0,
-      Math.min(buffer.length, byteLength - done),
-      offset + done,
-    )
-    if (bytesRead === 0) {
-      throw new SeamError(
-        ErrorCode.FILE,
-        `file ends at ${offset + done} B, ${byteLength - done} B were to come`,
-      )
-    }
-    yield buffer.subarray(0, bytesRead)
-    done += bytesRead
   }
 }
 

@@ -77,7 +77,7 @@ function read(bytes: Buffer, byteLength: number, describe: () => string) {
 type Random = (below: number) => number
 
 /** xorshift32 (Marsaglia). */
-function randomSource(seed: number): Random {
+export function randomSource(seed: number): Random {
   let state = (seed ^ 0x9e3779b9) >>> 0 || 1
   return (below) => {
     state ^= state << 13

@@ -1,11 +1,16 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { isSeamError } from '@seamline/core'
 import { describe, expect, test } from 'vitest'
+import { fileChunks } from '../src/files.ts'
 import { tensorTypeNamed } from '../src/format.ts'
-import { openGguf } from '../src/read.ts'
-import { encodeArray, encodeEntry, writeGguf } from '../src/write.ts'
-import { fuzzHeaders } from './fuzz.ts'
-import { expectCode, temporaryFolder } from './support.ts'
+import { parseLayerRanges } from '../src/layers.ts'
+import { openGguf, readHeader } from '../src/read.ts'
+import { cutRules, modelFacts, planStage } from '../src/stage.ts'
+import { synthArchitectures } from '../src/synth.ts'
+import { encodeArray, encodeEntry, ggufBytes, writeGguf } from '../src/write.ts'
+import { fuzzHeaders, randomSource } from './fuzz.ts'
+import { expectCode, smallModel, temporaryFolder } from './support.ts'
 
 const folder = temporaryFolder()
 const F32 = tensorTypeNamed('F32')
@@ -79,4 +84,39 @@ describe('damaged headers', () => {
     expect(accepted).toBeGreaterThan(1_000)
     expect(refused).toBeGreaterThan(1_000)
   })
+})
+
+test('a model whose header is damaged is planned or refused with a typed error', async () => {
+  const random = randomSource(5)
+  let planned = 0
+  let refused = 0
+  for (const architecture of synthArchitectures) {
+    const { path, dataOffset, byteLength } = await smallModel(join(folder, `${architecture}.gguf`), {
+      architecture,
+    })
+    const whole = readFileSync(path).subarray(0, dataOffset)
+    const tokens = whole.indexOf('tokenizer.ggml.model')
+    for (let i = 0; i < 60; i++) {
+      const bytes = Buffer.from(whole)
+      for (let n = 1 + random(2); n > 0; n--) bytes[200 + random(tokens - 200)] = random(2) * random(256)
+      const read = (into: Buffer, at: number) => bytes.copy(into, at, at) || into.length - at
+      try {
+        const file = readHeader(path, { byteLength, read }, dataOffset)
+        const facts = modelFacts(file)
+        const { refusal } = cutRules(file, facts)
+        for (const range of parseLayerRanges('0-2,2-4')) {
+          refusal(range)
+          expect(ggufBytes(planStage(file, facts, range, () => fileChunks(path, 0, 0)))).toBeLessThan(
+            3 * byteLength,
+          )
+        }
+        planned++
+      } catch (error) {
+        if (!isSeamError(error) || error.cause !== undefined) throw error
+        refused++
+      }
+    }
+  }
+  expect(planned).toBeGreaterThan(100)
+  expect(refused).toBeGreaterThan(100)
 })
