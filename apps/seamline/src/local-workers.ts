@@ -120,7 +120,7 @@ function argumentsFor(stage: LocalStage, { engine, link }: LocalWorkersOptions):
       '--sequences',
       String(engine.sequences),
     ],
-    ...['--threads', String(engine.threads), '--flash-attn', engine.flashAttn],
+    ...['--threads', String(engine.threads), '--flash-attn', engine.flashAttn, '--regime', engine.regime],
     ...(link === undefined ? [] : linkArguments(link)),
   ]
 }

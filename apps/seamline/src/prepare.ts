@@ -1,7 +1,7 @@
 import { basename, dirname, join } from 'node:path'
 import { type LinkFacts, SeamError } from '@seamline/core'
 import {
-  hashFile,
+  hashModel,
   type LayerRange,
   MANIFEST_NAME,
   type Manifest,
@@ -29,7 +29,7 @@ export async function prepareSplit(
   model: string,
   stages: number | readonly LayerRange[],
 ): Promise<PreparedSplit> {
-  const { sha256 } = await hashFile(model, { signal, onProgress: byteProgress(ui, `hashing ${model}`) })
+  const { sha256 } = await hashModel(model, { signal, onProgress: byteProgress(ui, `hashing ${model}`) })
   const cut = typeof stages === 'number' ? `${stages}-stages` : stages.map(rangeText).join('_')
   const folder = join(modelDir(), 'splits', `${sha256.slice(0, 16)}-${cut}`)
   const manifest = await splitModel({
@@ -57,7 +57,7 @@ export async function checkSplitOf(
   { manifest, manifestPath }: PreparedSplit,
   model: string,
 ): Promise<void> {
-  const { sha256 } = await hashFile(model, { signal, onProgress: byteProgress(ui, `hashing ${model}`) })
+  const { sha256 } = await hashModel(model, { signal, onProgress: byteProgress(ui, `hashing ${model}`) })
   if (sha256 === manifest.source.sha256) return
   throw new SeamError(
     'MISMATCH',

@@ -293,6 +293,7 @@ function executorOf(native: NativeStage, sink: SpanSink | null, spec: StageSpec)
           sessions.delete(session)
           await native.closeSequence(sequence).catch(() => {})
           free.push(sequence)
+          free.sort((a, b) => a - b) // llama.cpp computes rows of neighbouring streams together
         })()
         return closed
       },

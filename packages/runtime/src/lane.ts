@@ -80,6 +80,8 @@ export function lane(
     if (first === undefined) return undefined
     const together = first.mergeable ? ready.filter((job) => job.mergeable).slice(0, mostRows) : [first]
     queue = queue.filter((job) => !together.includes(job))
+    // The order of rows is part of the shape of a step: it must not depend on who came first.
+    together.sort((a, b) => a.rows[0]!.sequence.id - b.rows[0]!.sequence.id)
     return together.length === 1 ? first : merge(together)
   }
 

@@ -105,7 +105,14 @@ async function engineCheck(): Promise<Check> {
       seed: 1,
       path: model,
     })
-    const engine = { chunk: 8, ctx: 16, sequences: 1, threads: 1, flashAttn: 'on' } as const
+    const engine = {
+      chunk: 8,
+      ctx: 16,
+      sequences: 1,
+      threads: 1,
+      flashAttn: 'on',
+      regime: 'per-row',
+    } as const
     const local = await startLocalWorkers({ stages: [{ model }], engine, startTimeoutMs: TOOL_TIMEOUT_MS })
     await local.close()
     const [worker] = local.workers

@@ -1,7 +1,7 @@
 import { Socket } from 'node:net'
 import { dirname, join } from 'node:path'
 import { SeamError } from '@seamline/core'
-import { modelFacts, openGguf, readManifest, verifyFile } from '@seamline/gguf'
+import { modelFacts, openModel, readManifest, verifyFile } from '@seamline/gguf'
 import type { LlamaExecutorOptions } from '@seamline/llama'
 import { spanRing } from '@seamline/profiler'
 import { createWorker } from '@seamline/runtime'
@@ -25,7 +25,7 @@ interface WorkerCommandOptions extends EngineOptions, LinkSettings {
 }
 
 /** What the command line says about the file to load. */
-type Source = Pick<LlamaExecutorOptions, 'path' | 'facts'> & {
+type Source = Pick<LlamaExecutorOptions, 'path' | 'facts' | 'inject'> & {
   readonly name: string
   /** Positions that the model was trained for. */
   readonly trainedContext: number
@@ -57,18 +57,19 @@ async function run(context: Context, options: WorkerCommandOptions): Promise<und
   const isChild = options.exitWithStdin === true
   const signal = isChild ? withEndOfStdin(context.signal) : context.signal
   const source = await openSource({ ui, signal }, options)
-  const { chunk, ctx, threads, flashAttn } = engineSettings(options, source.trainedContext, sequences)
+  const { chunk, ctx, threads, flashAttn, regime } = engineSettings(options, source.trainedContext, sequences)
   const { llamaExecutor } = await import('@seamline/llama')
   ui.progress(`loading ${source.path}`)
   const recorder = spanRing({ recording: false })
   const executor = await llamaExecutor({
-    ...{ path: source.path, facts: source.facts ?? null },
+    ...{ path: source.path, facts: source.facts ?? null, inject: source.inject ?? null },
     ...{
       chunkTokens: chunk,
       contextLength: ctx,
       maxSequences: sequences,
       threads,
       flashAttention: flashAttn,
+      regime,
     },
     ...{ sink: recorder, signal },
   })
@@ -85,10 +86,10 @@ async function run(context: Context, options: WorkerCommandOptions): Promise<und
       // Whoever started a local worker sees for itself when runs begin and end.
       ...(isChild ? {} : { onEvent: (text) => ui.log(text) }),
     })
-    const { layerFirst, layerEnd, layerCount, engine, backend, contextLength } = executor.spec
+    const { layerFirst, layerEnd, layerCount, contextLength, regime, engine, backend } = executor.spec
     const ready = {
       ...{ name: worker.name, address: worker.address, pid: process.pid, stage },
-      ...{ layerFirst, layerEnd, layerCount, contextLength, engine, backend },
+      ...{ layerFirst, layerEnd, layerCount, contextLength, regime, engine, backend },
     }
     ui.clear()
     process.stdout.write(`${JSON.stringify(ready)}\n`)
@@ -105,8 +106,9 @@ async function openSource({ ui, signal }: Context, options: WorkerCommandOptions
   const { manifest: manifestPath, model, stage: index } = options
   if (model !== undefined) {
     warnOfHome(ui, model)
-    const { contextLength } = modelFacts(openGguf(model))
-    return { path: model, name: 'worker', trainedContext: contextLength }
+    const opened = openModel(model)
+    const { contextLength } = modelFacts(opened)
+    return { path: opened.paths[0] ?? model, name: 'worker', trainedContext: contextLength }
   }
   if (manifestPath === undefined || index === undefined) {
     throw new SeamError('USAGE', 'give --manifest FILE and --stage N, or --model FILE for a whole model')
@@ -128,6 +130,7 @@ async function openSource({ ui, signal }: Context, options: WorkerCommandOptions
     path,
     name: `worker-${index}`,
     trainedContext: contextLength,
+    inject: stage.inject ?? null,
     facts: {
       modelSha256: source.sha256,
       manifestSha256,
