@@ -127,33 +127,46 @@ const between = (value: number, low: number, high: number) => Math.min(high, Mat
 function lineEncoder(highBits: 0 | 1): BlockEncoder {
   const most = highBits === 0 ? 15 : 31
   const lineBytes = 16 + 32 * highBits
+  const minima = new Float64Array(8)
+  const steps = new Float64Array(8)
   return (values, count, out, at) => {
     let to = at
-    for (let block = 0; block < count; block += SUPER_BLOCK) {
-      const lines = Array.from({ length: 8 }, (_, i) => values.subarray(block + 32 * i, block + 32 * i + 32))
-      const minima = lines.map((line) => Math.max(0, -Math.min(...line)))
-      const steps = lines.map((line, i) => Math.max(0, (Math.max(...line) + minima[i]!) / most))
-      out.fill(0, to, to + lineBytes + 128)
-      const d = putScale(out, to, Math.max(...steps) / 63)
-      const dmin = putScale(out, to + 2, Math.max(...minima) / 63)
-      for (const [i, line] of lines.entries()) {
-        const scale = between(divided(steps[i]!, d), 0, 63)
-        const minimum = between(divided(minima[i]!, dmin), 0, 63)
-        if (i < 4) {
-          out[to + 4 + i]! |= scale
-          out[to + 8 + i]! |= minimum
-        } else {
-          out[to + 8 + i] = (scale & 15) | ((minimum & 15) << 4)
-          out[to + i]! |= (scale >> 4) << 6
-          out[to + 4 + i]! |= (minimum >> 4) << 6
+    for (let block = 0; block < count; block += SUPER_BLOCK, to += lineBytes + 128) {
+      let [mostMinimum, mostStep] = [0, 0]
+      for (let line = 0; line < 8; line++) {
+        let [least, greatest] = [0, -Infinity]
+        for (let i = block + 32 * line; i < block + 32 * line + 32; i++) {
+          const value = values[i]!
+          if (value < least) least = value
+          if (value > greatest) greatest = value
         }
-        for (const [j, value] of line.entries()) {
-          const q = between(divided(value + dmin * minimum, d * scale), 0, most)
-          out[to + lineBytes + 32 * (i >> 1) + j]! |= (q & 15) << (4 * (i & 1))
-          if (highBits === 1) out[to + 16 + j]! |= (q >> 4) << i
+        minima[line] = -least
+        steps[line] = Math.max(0, (greatest - least) / most)
+        mostMinimum = Math.max(mostMinimum, minima[line]!)
+        mostStep = Math.max(mostStep, steps[line]!)
+      }
+      out.fill(0, to, to + lineBytes + 128)
+      const d = putScale(out, to, mostStep / 63)
+      const dmin = putScale(out, to + 2, mostMinimum / 63)
+      for (let line = 0; line < 8; line++) {
+        const scale = between(divided(steps[line]!, d), 0, 63)
+        const minimum = between(divided(minima[line]!, dmin), 0, 63)
+        if (line < 4) {
+          out[to + 4 + line]! |= scale
+          out[to + 8 + line]! |= minimum
+        } else {
+          out[to + 8 + line] = (scale & 15) | ((minimum & 15) << 4)
+          out[to + line]! |= (scale >> 4) << 6
+          out[to + 4 + line]! |= (minimum >> 4) << 6
+        }
+        const low = to + lineBytes + 32 * (line >> 1)
+        for (let j = 0; j < 32; j++) {
+          const value = values[block + 32 * line + j]! + dmin * minimum
+          const q = between(divided(value, d * scale), 0, most)
+          out[low + j]! |= (q & 15) << (4 * (line & 1))
+          if (highBits === 1) out[to + 16 + j]! |= (q >> 4) << line
         }
       }
-      to += lineBytes + 128
     }
     return to - at
   }
@@ -165,23 +178,23 @@ function lineEncoder(highBits: 0 | 1): BlockEncoder {
  */
 function encodeQ6_K(values: Float32Array, count: number, out: Uint8Array, at: number): number {
   let to = at
-  for (let block = 0; block < count; block += SUPER_BLOCK) {
-    const groups = Array.from({ length: 16 }, (_, i) => values.subarray(block + 16 * i, block + 16 * i + 16))
-    const steps = groups.map((group) => Math.max(...group.map(Math.abs)) / 31)
+  for (let block = 0; block < count; block += SUPER_BLOCK, to += 210) {
+    const steps = new Float64Array(16)
+    for (let i = 0; i < SUPER_BLOCK; i++) {
+      steps[i >> 4] = Math.max(steps[i >> 4]!, Math.abs(values[block + i]!) / 31)
+    }
     out.fill(0, to, to + 210)
     const d = putScale(out, to + 208, Math.max(...steps) / 127)
-    for (const [i, group] of groups.entries()) {
-      const scale = between(divided(steps[i]!, d), 0, 127)
-      out[to + 192 + i] = scale
-      for (const [j, value] of group.entries()) {
-        const q = between(divided(value, d * scale), -32, 31) + 32
-        const element = 16 * i + j
+    for (let group = 0; group < 16; group++) {
+      const scale = between(divided(steps[group]!, d), 0, 127)
+      out[to + 192 + group] = scale
+      for (let element = 16 * group; element < 16 * group + 16; element++) {
+        const q = between(divided(values[block + element]!, d * scale), -32, 31) + 32
         const [half, quarter, place] = [element >> 7, (element >> 5) & 3, element & 31]
         out[to + 64 * half + 32 * (quarter & 1) + place]! |= (q & 15) << (4 * (quarter >> 1))
         out[to + 128 + 32 * half + place]! |= (q >> 4) << (2 * quarter)
       }
     }
-    to += 210
   }
   return to - at
 }

@@ -22,6 +22,7 @@ const BETTER = /^output\.|\.attn_v\.|\.ffn_down/
 
 export type SynthType = MatrixType | keyof typeof mixes
 
+/** What `type` and `architecture` of {@link synthModel} may be. */
 export const synthTypes = [...Object.keys(blockEncoders), ...Object.keys(mixes)] as readonly SynthType[]
 export const synthArchitectures = Object.keys(synthModels) as readonly SynthArchitecture[]
 
