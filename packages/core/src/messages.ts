@@ -1,53 +1,13 @@
 import type { ErrorCode } from './errors.ts'
+import type { StageSpec } from './executor.ts'
+import type { SamplerSettings } from './sampler.ts'
 import type { DType } from './tensor.ts'
 
-/** How the last stage chooses a token; the fields and defaults are those of llama.cpp's sampler chain. */
-export interface SamplerSettings {
-  /** 0 takes the most likely token and ignores the other fields except the penalties. */
-  readonly temperature: number
-  /** 0 keeps all. */
-  readonly topK: number
-  /** 1 keeps all. */
-  readonly topP: number
-  /** 0 keeps all. */
-  readonly minP: number
-  /** Tokens looked back on by the penalties; 0 turns them off. */
-  readonly penaltyLastN: number
-  /** 1 turns it off. */
-  readonly repeatPenalty: number
-  readonly frequencyPenalty: number
-  readonly presencePenalty: number
-  /** uint32. A token depends on the seed, the settings and its own sequence alone. */
-  readonly seed: number
-}
-
 /**
- * What both ends of a link state about themselves before any tensor. An empty string, an empty list or -1 means
- * "no opinion"; any other value must equal the peer's.
+ * What both ends of a link state about themselves before any tensor. An empty string or -1 means "no opinion"; any other
+ * value must equal the peer's.
  */
-export interface LinkFacts {
-  readonly modelSha256: string
-  readonly manifestSha256: string
-  readonly layerFirst: number
-  /** One past the last layer of the stage. */
-  readonly layerEnd: number
-  readonly layerCount: number
-  readonly embedding: number
-  readonly vocabulary: number
-  /** Positions a sequence may take. */
-  readonly contextLength: number
-  /** Tokens in one prefill chunk: part of the identity of the output. */
-  readonly chunkTokens: number
-  /** Sequences that may be open at once. */
-  readonly maxSequences: number
-  readonly kvType: string
-  readonly flashAttention: string
-  /** `per-row`, or a name that says otherwise. */
-  readonly regime: string
-  readonly threads: number
-  readonly engine: string
-  readonly backend: string
-}
+export type LinkFacts = StageSpec
 
 export type LinkRole = 'coordinator' | 'worker' | 'stage'
 

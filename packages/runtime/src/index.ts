@@ -4,7 +4,6 @@
  *
  * @packageDocumentation
  */
-export { checkFacts, factsOf, NO_OPINION, sharedFacts } from './facts.ts'
 export type {
   Generation,
   GenerationRequest,

@@ -22,7 +22,7 @@ import {
 import { type Slot, slotPool } from './buffers.ts'
 import { deferred } from './deferred.ts'
 import { type Edge, edgeWith } from './edge.ts'
-import { checkFacts, factsOf, sharedFacts } from './facts.ts'
+import { checkFacts, sharedFacts } from './facts.ts'
 import { type LaneOutlet, lane } from './lane.ts'
 import type { Link, LinkHandler } from './link.ts'
 import { checkTensor, expectRow } from './rows.ts'
@@ -69,7 +69,6 @@ const EXTRA_SLOTS = 2
 export function stageRun(options: StageRunOptions): StageRun {
   const { name, executor, codecs, recorder, clock, coordinator, run } = options
   const { spec } = executor
-  const facts = factsOf(spec)
   const isFirst = spec.layerFirst === 0
   const isLast = spec.layerEnd === spec.layerCount
   const runTag = Number.parseInt(run.slice(-8), 16)
@@ -440,7 +439,7 @@ export function stageRun(options: StageRunOptions): StageRun {
   async function dialUpstream(address: string, codecId: string): Promise<void> {
     const codec = makeCodec(codecId)
     await options.dial(address, codecId, (link, hello) => {
-      checkFacts(sharedFacts(facts), sharedFacts(hello.facts), name, hello.name)
+      checkFacts(sharedFacts(spec), sharedFacts(hello.facts), name, hello.name)
       if (isFirst) {
         // Stage 0 dials the last stage for its tokens.
         upstream = link
@@ -463,7 +462,7 @@ export function stageRun(options: StageRunOptions): StageRun {
   }
 
   function adopt(link: Link, hello: HelloMessage): LinkHandler {
-    checkFacts(sharedFacts(facts), sharedFacts(hello.facts), name, hello.name)
+    checkFacts(sharedFacts(spec), sharedFacts(hello.facts), name, hello.name)
     if (isLast && hello.facts.layerFirst === 0) {
       back = link
       return neighbour(link, hello, 'token return', () => {})

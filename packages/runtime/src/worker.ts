@@ -12,7 +12,7 @@ import {
   type Transport,
 } from '@seamline/core'
 import { within } from './deferred.ts'
-import { checkFacts, factsOf } from './facts.ts'
+import { checkFacts } from './facts.ts'
 import { dialWithHello } from './handshake.ts'
 import { acceptLink, type Link, type LinkHandler, type LinkSettings } from './link.ts'
 import { type StageRun, stageRun } from './stage-run.ts'
@@ -62,7 +62,7 @@ export async function createWorker(options: WorkerOptions): Promise<Worker> {
   const recorder = options.recorder ?? null
   const clock = options.clock ?? monotonicClock
   const onEvent = options.onEvent ?? (() => {})
-  const facts = factsOf(executor.spec)
+  const facts = executor.spec
   const { chunkTokens, embedding } = executor.spec
   let current: StageRun | undefined
   let currentRun = ''
