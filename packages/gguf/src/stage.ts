@@ -123,7 +123,11 @@ export interface CutRules {
 }
 
 export function cutRules(file: GgufFile, { architecture, layerCount }: ModelFacts): CutRules {
-  const { align, notLayers } = requiredRules(architecture)
+  const rules = requiredRules(architecture)
+  const { align, notLayers } = rules
+  // Of files that say how wide the window is: llama.cpp ends the process where no layer of such a file has one.
+  const isWindowed = optionalCount(file, `${architecture}.attention.sliding_window`, 0) > 0
+  const windows = isWindowed ? windowPattern(file, architecture, rules, layerCount) : undefined
   const step =
     align?.key === undefined ? 1 : Math.max(1, optionalCount(file, `${architecture}.${align.key}`, 1))
   const alignment = leastCommonMultiple(align?.layers ?? 1, step)
@@ -136,6 +140,9 @@ export function cutRules(file: GgufFile, { architecture, layerCount }: ModelFact
         const allowed = [below, below + alignment].filter((cut) => cut > 0 && cut < layerCount)
         const nearest = allowed.length === 0 ? 'there is none' : `the nearest are ${allowed.join(' and ')}`
         return `a ${architecture} model is cut at multiples of ${alignment} layers, not at ${layerFirst}; ${nearest}`
+      }
+      if (windows?.includes(true) && !windows.slice(layerFirst, layerEnd).includes(true)) {
+        return `a stage of a ${architecture} model cannot hold layers ${layerFirst}-${layerEnd} alone: none of them attends to a window, and llama.cpp wants one that does`
       }
       const held = layerEnd - layerFirst
       if (held === layerCount || !notLayers?.counts.includes(held)) return undefined

@@ -209,6 +209,22 @@ describe('cuts that an architecture does not allow', () => {
     expect([4, 8]).toContain(balanced.stages[1]!.layerFirst)
   })
 
+  test('are those that leave a stage without a layer that attends to a window', async () => {
+    const { path } = await model('gemma2')
+    await expectCode(() => split(path, '0-7,7-8'), 'USAGE', /gemma2 .* 7-8 alone: none of them .* window/)
+    const { stages } = await split(path, '0-1,1-8')
+    expect(arrayValues(stages[0]!.metadata.get('gemma2.attention.sliding_window_pattern')!)).toEqual([true])
+    const balanced = await splitModel({ source: path, outDir: join(folder, 'windows'), stages: 4 })
+    for (const { layerFirst, layerEnd } of balanced.stages) {
+      expect(layerFirst % 2 === 0 || layerEnd - layerFirst > 1).toBe(true)
+    }
+    await expectCode(
+      () => splitModel({ source: path, outDir: join(folder, 'none'), stages: 5 }),
+      'USAGE',
+      /cannot be cut into 5 stages/,
+    )
+  })
+
   test('are counted from the file where it says how far apart they are', async () => {
     const whole = await model('llama')
     const renamed = (architecture: string, more: Record<string, Uint8Array>) =>
