@@ -1,4 +1,5 @@
-import { basename, dirname, join } from 'node:path'
+import { createHash } from 'node:crypto'
+import { basename, dirname, join, resolve } from 'node:path'
 import { type LinkFacts, SeamError } from '@seamline/core'
 import {
   hashModel,
@@ -21,25 +22,30 @@ export interface PreparedSplit {
 }
 
 /**
- * Splits a model into the folder for models, where the same model cut in the same way is found again: the name of the
- * folder holds the hash of the model and the ranges, and a worker checks the hash of its stage before it loads it.
+ * Splits a model into a folder of its own below the folder for models. A split of the same bytes into the same ranges
+ * that lies there already, undamaged, is used as it is.
  */
 export async function prepareSplit(
   { ui, signal }: Context,
   model: string,
   stages: number | readonly LayerRange[],
 ): Promise<PreparedSplit> {
-  const { sha256 } = await hashModel(model, { signal, onProgress: byteProgress(ui, `hashing ${model}`) })
   const cut = typeof stages === 'number' ? `${stages}-stages` : stages.map(rangeText).join('_')
-  const folder = join(modelDir(), 'splits', `${sha256.slice(0, 16)}-${cut}`)
+  const folder = join(modelDir(), 'splits', `${basename(model)}-${pathTag(model)}-${cut}`)
   const manifest = await splitModel({
     source: model,
     outDir: folder,
     stages,
+    reuse: 'hashes',
     signal,
     onProgress: byteProgress(ui, `splitting ${basename(model)}`),
   })
   return preparedSplit(manifest, join(folder, MANIFEST_NAME))
+}
+
+/** Tells files of the same name apart. */
+function pathTag(path: string): string {
+  return createHash('sha256').update(resolve(path)).digest('hex').slice(0, 8)
 }
 
 /** Reads the manifest of a split that exists; beside it only the tokenizer need be there. */

@@ -1,4 +1,4 @@
-import { copyFileSync, readFileSync, writeFileSync } from 'node:fs'
+import { copyFileSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type GgufTensor, hashFile, openGguf, splitModel } from '@seamline/gguf'
 import { describe, expect, it } from 'vitest'
@@ -124,6 +124,17 @@ describe.skipIf(!hasStories)('certify on a trained model', () => {
     expect(report.error).toMatchObject({ code: 'MISMATCH', worker: 'worker-1' })
     expect(report.error.message).toContain(stages[1]!.sha256)
     expect(code).toBe(3)
+  })
+
+  it('makes a kept split again when one of its files was damaged', async () => {
+    const args = ['--model', STORIES, '--layers', '0-4,4-5', '--prompts', '3', '--tokens', '4']
+    expect((await certify(...args)).report.certified).toBe(true)
+    const kept = readdirSync(join(folder, 'splits')).find((name) => name.endsWith('0-4_4-5'))!
+    const stage = join(folder, 'splits', kept, 'stage-0-of-2.gguf')
+    const bytes = readFileSync(stage)
+    bytes[bytes.length - 1]! ^= 1
+    writeFileSync(stage, bytes)
+    expect((await certify(...args)).report.certified).toBe(true)
   })
 
   it('refuses the split of another model, naming both hashes', async () => {

@@ -1,9 +1,9 @@
-import { spawn } from 'node:child_process'
+import { type ChildProcess, spawn } from 'node:child_process'
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { afterAll } from 'vitest'
+import { afterAll, afterEach } from 'vitest'
 
 const here = dirname(fileURLToPath(import.meta.url))
 const BIN = join(here, '../dist/bin.js')
@@ -50,11 +50,18 @@ export function seamline(args: readonly string[], env: NodeJS.ProcessEnv = {}): 
   return start(args, env).finished
 }
 
+const children = new Set<ChildProcess>()
+// What a failed test has not ended itself.
+afterEach(() => {
+  for (const child of children) child.kill('SIGKILL')
+})
+
 export function startNode(args: readonly string[], env: NodeJS.ProcessEnv = {}): Running {
   const child = spawn(process.execPath, args, {
     stdio: ['ignore', 'pipe', 'pipe'],
     env: { ...process.env, ...env },
   })
+  children.add(child)
   let stdout = ''
   let stderr = ''
   let check = () => {}
@@ -69,6 +76,7 @@ export function startNode(args: readonly string[], env: NodeJS.ProcessEnv = {}):
   const finished = new Promise<Finished>((resolve) => {
     child.once('close', (code, signal) => {
       clearTimeout(timer)
+      children.delete(child)
       resolve({ code, signal, stdout, stderr })
     })
   })

@@ -122,26 +122,23 @@ async function generateAll(
   const sampler = samplerSettings(options)
   const { codec, rows = 1 } = options
   const exactness = exactnessOf({ regime: pipeline.facts.regime, rows, codec })
-  const streams = options.prompt.length === 1
+  const streams = options.prompt.length === 1 && !ui.json
+  let pieces = 0
+  const onText = (text: string) => {
+    if (streams) ui.write(text)
+    else ui.progress(`generating: ${++pieces} tokens`)
+  }
   const generate = (prompt: string): Promise<GeneratedText> => {
     const ids =
       options.chat === true
         ? tokenizer.applyChatTemplate([{ role: 'user', content: prompt }])
         : tokenizer.encode(prompt)
     const room = Math.max(1, contextLength - ids.length)
-    const request = {
-      ...{ prompt: ids, sampler, signal },
-      maxTokens: options.maxTokens ?? Math.min(DEFAULT_MAX_TOKENS, room),
-    }
-    return generateText(
-      pipeline,
-      tokenizer,
-      streams ? { ...request, onText: (text) => ui.write(text) } : request,
-    )
+    const maxTokens = options.maxTokens ?? Math.min(DEFAULT_MAX_TOKENS, room)
+    return generateText(pipeline, tokenizer, { prompt: ids, maxTokens, sampler, signal, onText })
   }
   let texts: readonly GeneratedText[]
   try {
-    ui.progress('generating')
     texts = await inParallel(options.prompt, maxSequences, generate)
   } finally {
     ui.endLine()
