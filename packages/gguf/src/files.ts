@@ -1,5 +1,5 @@
 import { createHash, randomBytes } from 'node:crypto'
-import { type FileHandle, mkdir, open, readdir, rename, rm, stat, statfs } from 'node:fs/promises'
+import { type FileHandle, lstat, mkdir, open, readdir, rename, rm, stat, statfs } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { ErrorCode, SeamError } from '@seamline/core'
 
@@ -36,6 +36,7 @@ export async function replaceFile(
   const temporary = `${path}.${process.pid}-${processToken}-${temporaryFiles++}.partial`
   try {
     await mkdir(folder, { recursive: true })
+    await requireReplaceable(path)
     await removeStalePartials(folder)
     const handle = await open(temporary, 'w')
     try {
@@ -53,6 +54,13 @@ export async function replaceFile(
   } catch (error) {
     throw SeamError.from(error, ErrorCode.FILE)
   }
+}
+
+/** A rename would put a file in the place of a device or a folder, and of what a link points to nothing would change. */
+async function requireReplaceable(path: string): Promise<void> {
+  const found = await lstat(path).catch(() => undefined)
+  if (found === undefined || found.isFile()) return
+  throw new SeamError(ErrorCode.FILE, `${path} exists and is no regular file: choose another name`)
 }
 
 async function writeChunks(

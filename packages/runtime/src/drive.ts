@@ -57,7 +57,8 @@ export interface DrivenSequence extends Generation {
   readonly waiting: boolean
   /** Returns true when the sequence goes on from this token. */
   onToken(sampled: SampledToken, step: number, logits: Float32Array | undefined): boolean
-  fail(reason: SeamError): void
+  /** Ends with `reason`; resolves once every stage has freed the sequence or cannot be asked. */
+  fail(reason: SeamError): Promise<void>
 }
 
 /** Tokens that stage 0 may run ahead of the reader. */
@@ -212,7 +213,7 @@ export function driveSequence(
       const mostDue = prompt.length + Math.max(sampled, tokens.length)
       if (position < due || position > mostDue) {
         const text = `token for position ${position} from ${lastName} where ${due} was due`
-        driven.fail(new SeamError('PROTOCOL', text, { worker: lastName }))
+        void driven.fail(new SeamError('PROTOCOL', text, { worker: lastName }))
         return false
       }
       const isReplayed = position < prompt.length + tokens.length
@@ -233,7 +234,7 @@ export function driveSequence(
       void finish('close')
       return false
     },
-    fail: (reason) => void finish('cancel', reason),
+    fail: (reason) => finish('cancel', reason),
     rollback: (keepTokens) => inTurn(async () => feedFrom(await truncate(keepTokens))),
     save: () => inTurn(save),
     goLive() {

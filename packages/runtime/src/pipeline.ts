@@ -15,7 +15,7 @@ import {
   type TokenMessage,
   type Transport,
 } from '@seamline/core'
-import { deferred } from './deferred.ts'
+import { deferred, within } from './deferred.ts'
 import { checkRequest, type DrivenSequence, driveSequence, type Resumption, tokenTensor } from './drive.ts'
 import { checkFacts, NO_OPINION, sharedFacts } from './facts.ts'
 import type { Generation, GenerationRequest, ReplayPart, ReplayStep, SavedSequence } from './generation.ts'
@@ -240,7 +240,7 @@ export async function connectPipeline(options: PipelineOptions): Promise<Pipelin
               worker: message.worker || stage.name,
             })
             if (message.request !== 0) requests.refuse(message.request, error)
-            else active.get(message.sequence)?.fail(error)
+            else void active.get(message.sequence)?.fail(error)
             return
           }
           case 'ack':
@@ -302,7 +302,7 @@ export async function connectPipeline(options: PipelineOptions): Promise<Pipelin
     clearTimeout(suspicion)
     clearInterval(watchdog)
     requests.fail(reason)
-    for (const generation of [...active.values()]) generation.fail(reason)
+    for (const generation of [...active.values()]) void generation.fail(reason)
     for (const { link } of stages) link.fail(reason, name)
     closed.resolve(reason)
   }
@@ -474,7 +474,9 @@ export async function connectPipeline(options: PipelineOptions): Promise<Pipelin
         clearTimeout(suspicion)
         clearInterval(watchdog)
         const reason = new SeamError('ABORTED', 'the pipeline was closed')
-        await Promise.allSettled([...active.values()].map((generation) => generation.fail(reason)))
+        const freed = Promise.all([...active.values()].map((generation) => generation.fail(reason)))
+        await within(freed, livenessMs, 'close of the pipeline').catch(() => {})
+        requests.fail(reason)
         await Promise.allSettled(stages.map(({ link }) => link.close()))
         closed.resolve(failure)
       })()
