@@ -35,7 +35,7 @@ export async function replaceFile(
   const folder = dirname(path)
   const temporary = `${path}.${process.pid}-${processToken}-${temporaryFiles++}.partial`
   try {
-    await mkdir(folder, { recursive: true })
+    await makeFolder(folder)
     await requireReplaceable(path)
     await removeStalePartials(folder)
     const handle = await open(temporary, 'w')
@@ -53,6 +53,20 @@ export async function replaceFile(
     }
   } catch (error) {
     throw SeamError.from(error, ErrorCode.FILE)
+  }
+}
+
+/** Creates `folder` and what is missing above it. Node's own recursive `mkdir` never returns where nothing can be made, as in /proc. */
+export async function makeFolder(folder: string): Promise<void> {
+  const unlessThere = async (error: NodeJS.ErrnoException) => {
+    if (error.code !== 'EEXIST' || !(await stat(folder)).isDirectory()) throw error
+  }
+  try {
+    await mkdir(folder).catch(unlessThere)
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ENOENT' || dirname(folder) === folder) throw error
+    await makeFolder(dirname(folder))
+    await mkdir(folder).catch(unlessThere)
   }
 }
 
@@ -213,7 +227,7 @@ export async function ensureRoom(
 ): Promise<void> {
   let free: number
   try {
-    await mkdir(folder, { recursive: true })
+    await makeFolder(folder)
     free = await freeBytes(folder)
   } catch (error) {
     throw SeamError.from(error, ErrorCode.FILE)

@@ -1,4 +1,4 @@
-import { mkdir, rm, stat } from 'node:fs/promises'
+import { rm, stat } from 'node:fs/promises'
 import { basename, join } from 'node:path'
 import { ErrorCode, isSeamError, SeamError } from '@seamline/core'
 import {
@@ -7,6 +7,7 @@ import {
   fileBytes,
   fileChunks,
   hashFiles,
+  makeFolder,
   type OnProgress,
   removeStalePartials,
   replaceFile,
@@ -70,7 +71,7 @@ export async function splitModel(options: SplitOptions): Promise<Manifest> {
       return earlier
     }
 
-    await mkdir(outDir, { recursive: true })
+    await makeFolder(outDir)
     await removeStalePartials(outDir)
     await ensureRoom(outDir, outputBytes, options.freeBytes)
     // From here on the folder is incomplete, and a reader must see that.

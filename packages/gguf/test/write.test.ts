@@ -1,4 +1,4 @@
-import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { replaceFile, verifyFile } from '../src/files.ts'
@@ -96,6 +96,22 @@ describe('writing', () => {
     for (const name of [dead, running, 'mine.partial']) writeFileSync(join(left, name), '')
     await replaceFile(join(left, 'x'), [])
     expect(readdirSync(left).sort()).toEqual(['mine.partial', running, 'x'].sort())
+  })
+})
+
+describe('a target that is no regular file', () => {
+  test('keeps its place', async () => {
+    const link = join(folder, 'link')
+    symlinkSync('/dev/null', link)
+    for (const path of [link, '/dev/null', folder]) {
+      await expectCode(() => replaceFile(path, [Buffer.from('x')]), 'FILE', path, 'no regular file')
+    }
+    expect(statSync('/dev/null').isCharacterDevice()).toBe(true)
+    expect(readdirSync(folder)).toContain('link')
+  })
+
+  test('is refused at once where no folder can be made', async () => {
+    await expectCode(() => replaceFile('/proc/none/below/x', []), 'FILE', 'ENOENT')
   })
 })
 

@@ -280,7 +280,7 @@ export function checkRequest(request: GenerationRequest, { vocabulary, contextLe
   if (prompt.length + maxTokens > contextLength) {
     throw new SeamError(
       'LIMIT',
-      `${prompt.length} prompt tokens + ${maxTokens} new tokens exceed the context of ${contextLength} tokens`,
+      `${prompt.length} prompt tokens + ${maxTokens} new tokens exceed the context of ${contextLength} tokens: ask for fewer, or start the workers with a larger context`,
     )
   }
 }

@@ -63,6 +63,8 @@ export interface StageRun extends LinkHandler {
   end(): Promise<void>
 }
 
+/** How long the coordinator's own word may come after a neighbour has left in good order. */
+const GOOD_ORDER_MS = 250
 /** Buffers on each side of an edge beyond one for every sequence: enough for a chunk on its way and one in hand. */
 const EXTRA_SLOTS = 2
 
@@ -556,15 +558,16 @@ export function stageRun(options: StageRunOptions): StageRun {
       message,
       closed(reason) {
         if (back === link) back = undefined
-        if (ending !== undefined) return
-        const code = reason?.code ?? 'CLOSED'
-        const why = reason?.message ?? `${hello.name} closed the connection`
-        coordinator.fail(
-          new SeamError(code, `link for ${what} between ${hello.name} and ${name}: ${why}`, {
-            worker: hello.name,
-          }),
-          name,
-        )
+        const report = () => {
+          if (ending !== undefined) return
+          const code = reason?.code ?? 'CLOSED'
+          const why = reason?.message ?? `${hello.name} closed the connection`
+          const text = `link for ${what} between ${hello.name} and ${name}: ${why}`
+          coordinator.fail(new SeamError(code, text, { worker: hello.name }), name)
+        }
+        // A neighbour that leaves in good order was told to: this stage is about to hear it too.
+        if (reason === undefined) setTimeout(report, GOOD_ORDER_MS)
+        else report()
       },
     }
   }

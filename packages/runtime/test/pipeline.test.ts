@@ -187,7 +187,9 @@ describe('a generation', () => {
     await new Promise((resolve) => setTimeout(resolve, 30))
     await cluster.pipeline.close()
     expect((await reading).error?.code).toBe('ABORTED')
-    expect(cluster.executors.map(({ freeSessions, spec }) => spec.maxSequences - freeSessions)).toEqual([0, 0])
+    expect(cluster.executors.map(({ freeSessions, spec }) => spec.maxSequences - freeSessions)).toEqual([
+      0, 0,
+    ])
     await cluster.close()
   })
 
