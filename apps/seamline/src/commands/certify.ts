@@ -208,19 +208,27 @@ function report(
   const certified = results.every(({ identical }) => identical)
   const judged = results.map((result) => ({ ...result, weak: isWeak(result, tokens) }))
   const weak = judged.filter((result) => result.weak).length
-  const lines = judged.map((result) => [
-    result.how,
-    String(result.promptTokens),
-    String(result.chunks),
-    String(result.maxAbsDiff),
-    `${result.equalTokens}/${result.steps}`,
-    `${result.distinctTokens}${result.weak ? ' (weak)' : ''}`,
-    result.identical ? 'identical' : 'DIFFERENT',
-  ])
+  const alike = new Map<string, typeof judged>()
+  for (const result of judged) {
+    const key = `${result.how} ${result.promptTokens}`
+    alike.set(key, [...(alike.get(key) ?? []), result])
+  }
+  const lines = [...alike.values()].map((group) => {
+    const { how, promptTokens, chunks } = group[0]!
+    const sum = (of: (result: Comparison) => number) => group.reduce((total, result) => total + of(result), 0)
+    const distinct = Math.min(...group.map(({ distinctTokens }) => distinctTokens))
+    return [
+      ...[how, String(group.length), String(promptTokens), String(chunks)],
+      String(Math.max(...group.map(({ maxAbsDiff }) => maxAbsDiff))),
+      `${sum(({ equalTokens }) => equalTokens)}/${sum(({ steps }) => steps)}`,
+      `${distinct}${group.some(({ weak }) => weak) ? ' (weak)' : ''}`,
+      group.every(({ identical }) => identical) ? 'identical' : 'DIFFERENT',
+    ]
+  })
   const stages = manifest.stages.map(rangeText)
   ui.print(`${model}: layers ${stages.join(', ')}; regime ${exactness.regime}; ${k} in flight`)
-  const head = ['computed', 'prompt', 'chunks', 'max |diff|', 'equal tokens', 'distinct', '']
-  ui.print(table(head, lines, [1, 2, 3, 4]))
+  const head = ['computed', 'runs', 'prompt', 'chunks', 'max |diff|', 'equal tokens', 'least distinct', '']
+  ui.print(table(head, lines, [1, 2, 3, 4, 5]))
   if (weak > 0)
     ui.print(`weak: fewer than ${WEAK_BELOW} distinct tokens in ${weak} of ${results.length} runs`)
   if (rows > 1) ui.print(`Up to ${rows} rows may share a step; the largest had ${largestStep}.`)
