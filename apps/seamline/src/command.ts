@@ -48,8 +48,14 @@ export function command<Options>(name: string, summary: string, run: Action<Opti
         setTimeout(() => giveUp(ui), TIDY_MS).unref()
       }
       for (const signal of INTERRUPTS) process.on(signal, interrupt)
-      // The reader of a pipe went away, as `head` does: nobody is left to talk to.
-      process.stdout.on('error', interrupt)
+      const onOutputError = (error: NodeJS.ErrnoException) => {
+        // The reader of a pipe went away, as `head` does: nobody is left to talk to.
+        if (error.code === 'EPIPE') return interrupt()
+        controller.abort(
+          new SeamError('FILE', `cannot write to standard output: ${error.message}`, { cause: error }),
+        )
+      }
+      process.stdout.on('error', onOutputError)
       try {
         process.exitCode = (await run({ ui, signal: controller.signal }, options)) ?? ExitCode.OK
       } catch (error) {
@@ -58,7 +64,7 @@ export function command<Options>(name: string, summary: string, run: Action<Opti
       } finally {
         ui.clear()
         for (const signal of INTERRUPTS) process.off(signal, interrupt)
-        process.stdout.off('error', interrupt)
+        process.stdout.off('error', onOutputError)
       }
     })
 }

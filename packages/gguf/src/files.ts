@@ -194,14 +194,17 @@ export async function hashFiles(paths: readonly string[], options: HashOptions =
   }
 }
 
-/** Throws MISMATCH when the file's size or SHA-256 differs, FILE when it cannot be read, ABORTED. */
+/** Throws FILE when the file's size or SHA-256 differs, with both values, or when it cannot be read; ABORTED. */
 export async function verifyFile(
   path: string,
   expected: WrittenFile,
   options: HashOptions = {},
 ): Promise<void> {
   const refuse = (found: string, wanted: string) =>
-    new SeamError(ErrorCode.MISMATCH, `${path}: ${found}, the manifest says ${wanted}; split the model again`)
+    new SeamError(
+      ErrorCode.FILE,
+      `${path} was altered: ${found}, the manifest says ${wanted}; delete it and split the model again`,
+    )
   const byteLength = await fileBytes(path)
   if (byteLength !== expected.byteLength) throw refuse(`${byteLength} B`, `${expected.byteLength} B`)
   const { sha256 } = await hashFile(path, options)

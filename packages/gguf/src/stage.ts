@@ -13,6 +13,9 @@ import {
 } from './read.ts'
 import { encodeArray, encodeEntry, type TensorSource } from './write.ts'
 
+/** LLAMA_MAX_LAYERS of llama.cpp, which ends the process that loads a model with more. */
+export const MAX_LAYERS = 512
+
 /** Facts about a model that a manifest states. */
 export interface ModelFacts {
   /** `general.name`, cut to 200 characters; empty when the file has none. */
@@ -57,6 +60,9 @@ export function modelFacts(file: GgufFile): ModelFacts {
   if (shards !== 1) throw refuse(ErrorCode.UNSUPPORTED, `one of ${String(shards)} shards, opened alone`)
   const blockCount = countValue(file, `${architecture}.block_count`)
   const layerCount = blockCount - optionalCount(file, `${architecture}.nextn_predict_layers`, 0)
+  if (blockCount > MAX_LAYERS) {
+    throw refuse(ErrorCode.UNSUPPORTED, `${blockCount} layers; llama.cpp takes at most ${MAX_LAYERS}`)
+  }
   if (layerCount < 1) throw refuse(ErrorCode.FILE, `${layerCount} layers of ${blockCount} to run`)
   const embedding = countValue(file, `${architecture}.embedding_length`)
   const [rowLength, vocabulary] = requiredTensor(file, TOKEN_EMBEDDING).dims

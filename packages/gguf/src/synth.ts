@@ -3,6 +3,7 @@ import type { FreeBytes, OnProgress, WrittenFile } from './files.ts'
 import { tensorTypeNamed } from './format.ts'
 import { blockEncoders } from './quantise.ts'
 import { normalSource, tensorSeed } from './random.ts'
+import { MAX_LAYERS } from './stage.ts'
 import { EXPERTS, type Size, type SynthArchitecture, type SynthModel, synthModels } from './synth-models.ts'
 import {
   BEGIN_TOKEN,
@@ -136,6 +137,7 @@ function checkShape(shape: SynthOptions): void {
       refuse(`${name} ${shape[name]} is not a whole number from 1 to 2147483647`)
     }
   }
+  if (shape.layers > MAX_LAYERS) refuse(`${shape.layers} layers; llama.cpp takes at most ${MAX_LAYERS}`)
   if (!synthTypes.includes(type)) refuse(`type ${type} is not one of ${synthTypes.join(', ')}`)
   if (!synthArchitectures.includes(architecture)) {
     refuse(`architecture ${architecture} is not one of ${synthArchitectures.join(', ')}`)

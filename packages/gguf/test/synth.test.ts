@@ -278,6 +278,7 @@ describe('a synthetic model', () => {
     [{ type: 'Q3_K' as 'Q8_0' }, /type Q3_K is not one of F32, F16, Q8_0, Q4_0, BF16, Q4_K/],
     [{ type: 'Q5_K_M' as const }, /width 64 is not a multiple of 256, the block of Q5_K_M/],
     [{ architecture: 'bert' as 'llama' }, /architecture bert is not one of llama, llama-moe, qwen2/],
+    [{ layers: 513 }, '513 layers; llama.cpp takes at most 512'],
   ])('is refused for %o', async (changes, message) => {
     await expectCode(
       () => synthModel({ ...smallShape, ...changes, path: join(folder, 'no.gguf') }),

@@ -1,6 +1,10 @@
 // The Node side of a stage: one thread and one FIFO queue per stage, so that the event loop never waits for
 // the engine. src/native.ts describes the interface; arguments are checked there.
 #include <napi.h>
+#include <signal.h>
+#ifdef __linux__
+#include <sys/prctl.h>
+#endif
 
 #include <condition_variable>
 #include <deque>
@@ -433,12 +437,21 @@ Napi::Value Quantize(const Napi::CallbackInfo &info) {
   return promise;
 }
 
+// A process that is stopped notices nothing by itself: the kernel ends it with its parent.
+void DieWithParent(const Napi::CallbackInfo &info) {
+#ifdef __linux__
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+#endif
+  (void)info;
+}
+
 Napi::Object Init(Napi::Env env, Napi::Object exports) {
   exports.Set("Stage", NativeStage::Define(env));
   exports.Set("quantize", Napi::Function::New(env, Quantize, "quantize"));
   const auto process = env.Global().Get("process").As<Napi::Object>();
   process.Get("on").As<Napi::Function>().Call(
       process, {Napi::String::New(env, "exit"), Napi::Function::New(env, NativeStage::OnExit)});
+  exports.Set("dieWithParent", Napi::Function::New(env, DieWithParent, "dieWithParent"));
   exports.Set("release", SEAMLINE_LLAMA_RELEASE);
   exports.Set("napi", NAPI_VERSION);
   return exports;

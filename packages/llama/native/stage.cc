@@ -1,5 +1,10 @@
 #include "stage.h"
 
+#include <sys/mman.h>
+#include <sys/stat.h>
+#ifdef __linux__
+#include <sys/sysmacros.h>
+#endif
 #include <time.h>
 
 #include <algorithm>
@@ -7,6 +12,7 @@
 #include <cmath>
 #include <cstdio>
 #include <cstring>
+#include <fstream>
 
 namespace {
 
@@ -62,6 +68,30 @@ class StateReader {
   const uint8_t *data_;
   size_t left_;
 };
+
+// Gives the mapped pages of the model file back to the page cache. Loading touches all of them, also those of
+// weights that were repacked into memory of their own and are never read again; what is still needed comes back with
+// a minor fault when it is first used. RSS is then what the stage really holds.
+void release_mapped_pages(const std::string &path) {
+#ifdef __linux__
+  struct stat file {};
+  if (stat(path.c_str(), &file) != 0) return;
+  std::ifstream maps("/proc/self/maps");
+  for (std::string line; std::getline(maps, line);) {
+    unsigned long begin = 0;
+    unsigned long end = 0;
+    unsigned int major = 0;
+    unsigned int minor = 0;
+    unsigned long inode = 0;
+    if (std::sscanf(line.c_str(), "%lx-%lx %*s %*x %x:%x %lu", &begin, &end, &major, &minor, &inode) != 5) continue;
+    if (inode == file.st_ino && makedev(major, minor) == file.st_dev) {
+      madvise(reinterpret_cast<void *>(begin), end - begin, MADV_DONTNEED);
+    }
+  }
+#else
+  (void)path;
+#endif
+}
 
 }  // namespace
 
@@ -159,6 +189,8 @@ Stage::Stage(const LlamaApi &api, const StageOptions &options, const std::atomic
   if (!context_) throw StageError("EXECUTOR", with_log("llama.cpp cannot make a context", mark));
   memory_ = api.llama_get_memory(context_.get());
   if (memory_ == nullptr) throw StageError("UNSUPPORTED", "the model keeps no KV cache");
+
+  release_mapped_pages(options.path);
 
   sequences_ = std::make_unique<Sequence[]>(static_cast<size_t>(options.max_sequences));
   // A call has no more tokens than there are cells.

@@ -14,19 +14,10 @@ import { loadAddon, nativeError } from './native.ts'
 import { checkSampler } from './sampler.ts'
 
 /** What the manifest says about a stage file; checked against the file. */
-export interface StageFacts {
-  readonly modelSha256: string
-  readonly manifestSha256: string
-  readonly layerFirst: number
-  /** One past the last layer. */
-  readonly layerEnd: number
-  /** Layers of the whole model. */
-  readonly layerCount: number
-  /** Values in one hidden row. */
-  readonly embedding: number
-  /** Tokens in the vocabulary of the whole model. */
-  readonly vocabulary: number
-}
+export type StageFacts = Pick<
+  StageSpec,
+  'modelSha256' | 'manifestSha256' | 'layerFirst' | 'layerEnd' | 'layerCount' | 'embedding' | 'vocabulary'
+>
 
 export interface LlamaExecutorOptions {
   /** A GGUF file: one stage of a split, or a whole model. */

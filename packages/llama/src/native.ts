@@ -61,6 +61,8 @@ export interface NativeStage {
 
 export interface Addon extends AddonBuild {
   readonly Stage: new (options: NativeOptions) => NativeStage
+  /** From now on the kernel kills this process with its parent, also while it is stopped. Linux; nothing elsewhere. */
+  dieWithParent(): void
   /** On a thread of its own; `type` is a number of llama_ftype. Rejects as {@link NativeStage} does. */
   quantize(libraries: string, path: string, out: string, type: number, threads: number): Promise<void>
 }
@@ -93,4 +95,12 @@ export function loadAddon(
 export function nativeError(error: unknown): SeamError {
   const code = (error as { code?: unknown }).code
   return SeamError.from(error, isErrorCode(code) ? code : 'EXECUTOR')
+}
+
+/**
+ * Has the kernel kill this process with the one that started it, also while it is stopped and can notice nothing. Linux only:
+ * elsewhere a stopped process outlives its parent until it is continued. Throws `UNSUPPORTED` without the addon.
+ */
+export function dieWithParent(): void {
+  loadAddon().dieWithParent()
 }

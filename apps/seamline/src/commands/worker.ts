@@ -8,6 +8,7 @@ import { createWorker } from '@seamline/runtime'
 import { Option } from 'commander'
 import { codecs, framings, named, transports } from '../cluster.ts'
 import { type Context, command, integer } from '../command.ts'
+import { STARTING_BEATS, STARTING_LINE } from '../local-workers.ts'
 import { warnOfHome } from '../model-dir.ts'
 import { addWorkerOptions, type EngineOptions, engineSettings } from '../options.ts'
 import type { LinkSettings } from '../settings.ts'
@@ -52,10 +53,28 @@ export function workerCommand() {
 }
 
 async function run(context: Context, options: WorkerCommandOptions): Promise<undefined> {
-  const { ui } = context
+  if (options.exitWithStdin !== true) return serve(context, options, () => {})
+  const { dieWithParent } = await import('@seamline/llama')
+  dieWithParent()
+  const beat = () => process.stdout.write(`${STARTING_LINE}\n`)
+  beat()
+  const beats = setInterval(beat, options.liveness / STARTING_BEATS)
+  const signal = withEndOfStdin(context.signal)
+  try {
+    return await serve({ ...context, signal }, options, () => clearInterval(beats))
+  } finally {
+    clearInterval(beats)
+  }
+}
+
+/** @param onReady called right before the ready line is printed */
+async function serve(
+  { ui, signal }: Context,
+  options: WorkerCommandOptions,
+  onReady: () => void,
+): Promise<undefined> {
   const { codec, sequences, stage = 0 } = options
   const isChild = options.exitWithStdin === true
-  const signal = isChild ? withEndOfStdin(context.signal) : context.signal
   const source = await openSource({ ui, signal }, options)
   const { chunk, ctx, threads, flashAttn, regime } = engineSettings(options, source.trainedContext, sequences)
   const { llamaExecutor } = await import('@seamline/llama')
@@ -92,6 +111,7 @@ async function run(context: Context, options: WorkerCommandOptions): Promise<und
       ...{ layerFirst, layerEnd, layerCount, contextLength, regime, engine, backend },
     }
     ui.clear()
+    onReady()
     process.stdout.write(`${JSON.stringify(ready)}\n`)
     await aborted(signal)
     await worker.close()
