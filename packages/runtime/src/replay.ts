@@ -7,7 +7,8 @@ export function oneByOne(parts: readonly ReplayPart[]): ReplayStep[] {
 }
 
 /**
- * The decode steps that produced `events`, one list of events a sequence. An event tells with which others its token was sampled;
+ * The decode steps that produced `events`, one list of events a sequence, in the order in which they were begun: stage 0 keeps the
+ * rows of a step in that order. An event tells with which others its token was sampled;
  * the token that was fed in that step is the one before it.
  */
 export function recordedSteps(events: readonly (readonly TokenEvent[])[]): ReplayStep[] {

@@ -1,3 +1,4 @@
+import type { StageExecutor } from '@seamline/core'
 import { describe, expect, it } from 'vitest'
 import { connectPipeline, type Generation, recordedSteps, type TokenEvent } from '../src/index.ts'
 import {
@@ -36,6 +37,31 @@ describe('several sequences in one step', () => {
       expect(Math.max(...steps.map((step) => step.length))).toBeGreaterThan(1)
       expect(Math.max(...steps.map((step) => step.length))).toBeLessThanOrEqual(4)
       expect(steps.flat().length).toBe(5 * 29)
+    })
+  })
+
+  it('stand in a step in the order in which they were begun, whoever is ready first', async () => {
+    const options = { ...paced, ends: [6], pipeline: { rowsPerStep: 4 } }
+    await withCluster(options, async ({ pipeline, executors }) => {
+      const opened: unknown[] = []
+      const shapes: number[][] = []
+      const executor = executors[0] as { -readonly [K in keyof StageExecutor]: StageExecutor[K] }
+      const { openSession, step } = executor
+      executor.openSession = (settings) => {
+        const session = openSession(settings)
+        opened.push(session)
+        return session
+      }
+      executor.step = (call) => {
+        shapes.push(call.rows.map(({ session }) => opened.indexOf(session)))
+        return step(call)
+      }
+      // The first one's prompt is the longest: it joins last.
+      await Promise.all(
+        [300, 90, 5].map((length, i) => read(pipeline.generate(request(prompt(length, i), 40)))),
+      )
+      expect(shapes.some((shape) => shape.length === 3)).toBe(true)
+      for (const shape of shapes) expect(shape).toEqual(shape.toSorted((a, b) => a - b))
     })
   })
 
