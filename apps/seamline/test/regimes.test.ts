@@ -1,6 +1,7 @@
 import { join } from 'node:path'
 import { splitModel } from '@seamline/gguf'
 import { describe, expect, it } from 'vitest'
+import { exactnessOf } from '../src/exactness.ts'
 import { cutsOf, matrixModels } from '../src/matrix.ts'
 import { hasStories, STORIES, scratchFolder, seamline, start } from './support.ts'
 
@@ -63,30 +64,13 @@ describe.skipIf(!hasStories)('regimes on a trained model', () => {
   })
 
   it('a run says which regime it is in and whether it is bit-exact', async () => {
-    const prompts = ['--prompt', 'Once', '--prompt', 'The cat', '--max-tokens', '4', '--json']
-    const run = async (...args: string[]) =>
-      JSON.parse((await seamline(['run', '--local', '2', '--model', STORIES, ...prompts, ...args])).stdout)
-    expect(await run()).toMatchObject({ regime: 'per-row', bitExact: true })
-    expect(await run('--rows', '2')).toMatchObject({ regime: 'per-row', bitExact: false })
-    expect(await run('--rows', '2', '--regime', 'uniform')).toMatchObject({
-      regime: 'uniform',
-      bitExact: true,
-    })
-    expect(await run('--codec', 'f16')).toMatchObject({
-      bitExact: false,
-      because: expect.stringContaining('f16'),
-    })
-    const { stderr } = await seamline([
-      'run',
-      '--local',
-      '1',
-      '--model',
-      STORIES,
-      ...prompts.slice(0, -1),
-      '--rows',
-      '2',
-    ])
-    expect(stderr).toMatch(/^not bit-exact: up to 2 rows/m)
+    const prompts = ['--prompt', 'Once', '--prompt', 'The cat', '--max-tokens', '4', '--rows', '2']
+    const run = (...args: string[]) =>
+      seamline(['run', '--local', '1', '--model', STORIES, ...prompts, ...args])
+    const { texts, ...report } = JSON.parse((await run('--regime', 'uniform', '--json')).stdout)
+    expect(report).toMatchObject({ regime: 'uniform', bitExact: true, because: '' })
+    expect(texts).toHaveLength(2)
+    expect((await run()).stderr).toMatch(/^not bit-exact: up to 2 rows/m)
   })
 
   it('a worker in another regime is refused with both values', async () => {
@@ -119,6 +103,20 @@ describe.skipIf(!hasStories)('regimes on a trained model', () => {
       worker.kill('SIGTERM')
       await worker.finished
     }
+  })
+})
+
+describe('bit-exactness', () => {
+  it.each([
+    ['per-row', 1, 'f32', true],
+    ['per-row', 2, 'f32', false],
+    ['uniform', 8, 'f32', true],
+    ['per-row', 1, 'f16', false],
+    ['uniform', 8, 'f16', false],
+  ])('of %s with %i rows a step over codec %s: %s', (regime, rows, codec, bitExact) => {
+    const found = exactnessOf({ regime, rows, codec })
+    expect(found).toMatchObject({ regime, bitExact })
+    expect(found.because === '').toBe(bitExact)
   })
 })
 
