@@ -17,7 +17,7 @@ export {
   type LocalWorkersOptions,
   startLocalWorkers,
 } from './local-workers.ts'
-export type { EngineSettings, LinkSettings, SeamSettings } from './settings.ts'
+export type { EngineSettings, LinkSettings, Regime, SeamSettings } from './settings.ts'
 
 export const codecs: ReadonlyMap<string, CodecFactory> = new Map([f32, f16].map((make) => [make().id, make]))
 

@@ -5,7 +5,7 @@ import { createUi, reportError, type Ui } from './ui.ts'
 
 export interface Context {
   readonly ui: Ui
-  /** Aborted by Ctrl-C and SIGTERM. */
+  /** Aborted by Ctrl-C, SIGTERM and SIGHUP. */
   readonly signal: AbortSignal
 }
 
@@ -19,6 +19,9 @@ interface CommonOptions {
 
 /** How long an interrupted command may take to tidy up before the process ends all the same. */
 const TIDY_MS = 10_000
+/** One Ctrl-C may come as several signals: a terminal's SIGINT is followed by a SIGTERM of the pnpm around this process. */
+const SAME_INTERRUPT_MS = 500
+const INTERRUPTS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const
 
 /** A subcommand with what every one has: `--json`, `--progress`, exit codes in its help. */
 export function command<Options>(name: string, summary: string, run: Action<Options>): Command {
@@ -33,15 +36,26 @@ export function command<Options>(name: string, summary: string, run: Action<Opti
     .action(async (options: Options & CommonOptions) => {
       const ui = createUi({ json: options.json === true, progress: options.progress })
       const controller = new AbortController()
+      let interruptedMs = 0
       const interrupt = () => {
-        if (controller.signal.aborted) process.exit(ExitCode.INTERRUPTED)
+        const nowMs = performance.now()
+        if (controller.signal.aborted) {
+          if (nowMs - interruptedMs < SAME_INTERRUPT_MS) return
+          process.exit(ExitCode.INTERRUPTED)
+        }
+        interruptedMs = nowMs
         controller.abort(new SeamError('ABORTED', 'interrupted'))
         setTimeout(() => giveUp(ui), TIDY_MS).unref()
       }
-      process.on('SIGINT', interrupt)
-      process.on('SIGTERM', interrupt)
-      // The reader of a pipe went away, as `head` does: nobody is left to talk to.
-      process.stdout.on('error', interrupt)
+      for (const signal of INTERRUPTS) process.on(signal, interrupt)
+      const onOutputError = (error: NodeJS.ErrnoException) => {
+        // The reader of a pipe went away, as `head` does: nobody is left to talk to.
+        if (error.code === 'EPIPE') return interrupt()
+        controller.abort(
+          new SeamError('FILE', `cannot write to standard output: ${error.message}`, { cause: error }),
+        )
+      }
+      process.stdout.on('error', onOutputError)
       try {
         process.exitCode = (await run({ ui, signal: controller.signal }, options)) ?? ExitCode.OK
       } catch (error) {
@@ -49,9 +63,8 @@ export function command<Options>(name: string, summary: string, run: Action<Opti
         throw controller.signal.aborted ? controller.signal.reason : error
       } finally {
         ui.clear()
-        process.off('SIGINT', interrupt)
-        process.off('SIGTERM', interrupt)
-        process.stdout.off('error', interrupt)
+        for (const signal of INTERRUPTS) process.off(signal, interrupt)
+        process.stdout.off('error', onOutputError)
       }
     })
 }

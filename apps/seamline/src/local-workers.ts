@@ -3,6 +3,7 @@ import { dirname, join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 import { isErrorCode, isSeamError, SeamError } from '@seamline/core'
+import { DEFAULT_LIVENESS_MS } from '@seamline/runtime'
 import { ExitCode, exitCodeOf } from './exit-codes.ts'
 import type { EngineSettings, LinkSettings } from './settings.ts'
 
@@ -52,6 +53,9 @@ const CLOSE_MS = 3000
 /** After a fault nobody waits long for a process that may be the one that hangs. */
 export const FAULT_GRACE_MS = 500
 const EXPLAIN_MS = 300
+/** What a local worker prints while it starts, as often as {@link STARTING_BEATS} in a liveness deadline. */
+export const STARTING_LINE = '{"starting":true}'
+export const STARTING_BEATS = 5
 const LAST_LINES = 8
 
 /**
@@ -68,7 +72,12 @@ export async function startLocalWorkers(options: LocalWorkersOptions): Promise<L
     options.onExit?.(error)
   }
   const children = options.stages.map((stage, index) =>
-    startChild(options.names?.[index] ?? `worker-${index}`, argumentsFor(stage, options), onEnd),
+    startChild(
+      options.names?.[index] ?? `worker-${index}`,
+      argumentsFor(stage, options),
+      options.link?.liveness ?? DEFAULT_LIVENESS_MS,
+      onEnd,
+    ),
   )
   const close = (graceMs = CLOSE_MS) => {
     closing ??= Promise.all(children.map((child) => child.stop(graceMs))).then(() => {})
@@ -120,7 +129,7 @@ function argumentsFor(stage: LocalStage, { engine, link }: LocalWorkersOptions):
       '--sequences',
       String(engine.sequences),
     ],
-    ...['--threads', String(engine.threads), '--flash-attn', engine.flashAttn],
+    ...['--threads', String(engine.threads), '--flash-attn', engine.flashAttn, '--regime', engine.regime],
     ...(link === undefined ? [] : linkArguments(link)),
   ]
 }
@@ -134,7 +143,12 @@ interface Child {
   stop(graceMs: number): Promise<void>
 }
 
-function startChild(name: string, args: readonly string[], onEnd: (error: SeamError) => void): Child {
+function startChild(
+  name: string,
+  args: readonly string[],
+  livenessMs: number,
+  onEnd: (error: SeamError) => void,
+): Child {
   // A process group of its own: Ctrl-C on a terminal reaches the parent, which ends the children in good order.
   const child = spawn(
     process.execPath,
@@ -155,11 +169,29 @@ function startChild(name: string, args: readonly string[], onEnd: (error: SeamEr
   return {
     ready: new Promise((resolve, reject) => {
       let refusal = ''
+      let heardMs = performance.now()
+      const silentMs = () => Math.round(performance.now() - heardMs)
+      const watch = setInterval(() => {
+        if (silentMs() <= livenessMs) return
+        // Timers run before pipes are read: whoever was blocked itself looks once more.
+        setImmediate(() => {
+          if (silentMs() <= livenessMs || ready !== undefined) return
+          const text = `${name} (process ${child.pid}) said nothing for ${silentMs()} ms while it started, deadline ${livenessMs} ms`
+          reject(new SeamError('TIMEOUT', text, { worker: name }))
+        })
+      }, livenessMs / STARTING_BEATS)
+      const settled = () => clearInterval(watch)
+      child.once('close', settled)
       createInterface(child.stdout).on('line', (line) => {
-        if (ready !== undefined) return
+        heardMs = performance.now()
+        if (ready !== undefined || line === STARTING_LINE) return
         ready = parseReady(line)
-        if (ready === undefined) refusal += line
-        else resolve(ready)
+        if (ready === undefined) {
+          refusal += line
+          return
+        }
+        settled()
+        resolve(ready)
       })
       child.once('error', (error) => {
         const failed = new SeamError('WORKER', `${name} could not be started: ${error.message}`, {

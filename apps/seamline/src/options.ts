@@ -2,7 +2,7 @@ import type { LinkFacts, SamplerSettings } from '@seamline/core'
 import { type Command, Option } from 'commander'
 import { codecs, framings, transports } from './cluster.ts'
 import { integer, number } from './command.ts'
-import type { EngineSettings } from './settings.ts'
+import type { EngineSettings, Regime } from './settings.ts'
 
 /** What a command line says about {@link EngineSettings}; undefined where it says nothing. */
 export interface EngineOptions {
@@ -10,6 +10,7 @@ export interface EngineOptions {
   readonly ctx?: number
   readonly threads?: number
   readonly flashAttn?: 'on' | 'off'
+  readonly regime?: Regime
 }
 
 function addEngineOptions(command: Command): Command {
@@ -26,6 +27,12 @@ function addEngineOptions(command: Command): Command {
     )
     .option('--threads <n>', 'compute threads of each stage (default: 1)', integer(1, 1024))
     .addOption(new Option('--flash-attn <mode>', 'flash attention (default: on)').choices(['on', 'off']))
+    .addOption(
+      new Option(
+        '--regime <name>',
+        'per-row: exact at equal batch shapes; uniform: exact at any, slower (default: per-row)',
+      ).choices(['per-row', 'uniform'] satisfies Regime[]),
+    )
 }
 
 /** Completes the options for processes that this command starts. */
@@ -39,17 +46,19 @@ export function engineSettings(
     ctx = Math.min(trainedContext, DEFAULT_CONTEXT),
     threads = 1,
     flashAttn = 'on',
+    regime = 'per-row',
   } = options
-  return { chunk, ctx, threads, flashAttn, sequences }
+  return { chunk, ctx, threads, flashAttn, regime, sequences }
 }
 
 /** What running workers must state, as far as the command line has an opinion. */
-export function expectedFacts({ chunk, ctx, threads, flashAttn }: EngineOptions): Partial<LinkFacts> {
+export function expectedFacts({ chunk, ctx, threads, flashAttn, regime }: EngineOptions): Partial<LinkFacts> {
   return {
     ...(chunk === undefined ? {} : { chunkTokens: chunk }),
     ...(ctx === undefined ? {} : { contextLength: ctx }),
     ...(threads === undefined ? {} : { threads }),
     ...(flashAttn === undefined ? {} : { flashAttention: flashAttn }),
+    ...(regime === undefined ? {} : { regime }),
   }
 }
 
@@ -80,6 +89,14 @@ function addLinkOptions(command: Command): Command {
     .addOption(byName('--framing <name>', 'how messages become bytes', framings).default('protobuf'))
     .addOption(byName('--transport <name>', 'what carries the bytes', transports).default('tcp'))
     .option('--liveness <ms>', 'a process that is silent for this long is dead', integer(50, 3_600_000), 5000)
+}
+
+/** For commands that may have several sequences in flight. */
+export function rowsOption(): Option {
+  return new Option(
+    '--rows <n>',
+    'sequences that may share a decode step; above 1 not bit-exact unless the regime is uniform',
+  ).argParser(integer(1, 256))
 }
 
 function byName(flags: string, what: string, choices: ReadonlyMap<string, unknown>): Option {

@@ -15,6 +15,8 @@ interface Address {
 interface ConnectOptions {
   readonly seam: SeamSettings
   readonly expected: Partial<LinkFacts>
+  /** Sequences that may share a decode step. @default 1 */
+  readonly rowsPerStep?: number
 }
 
 interface LocalOptions extends ConnectOptions {
@@ -75,11 +77,11 @@ export async function withLocalPipeline<T>(
 
 function connect(
   workers: readonly Address[],
-  { seam, expected }: ConnectOptions,
+  { seam, expected, rowsPerStep = 1 }: ConnectOptions,
   signal: AbortSignal,
 ): Promise<Pipeline> {
   return connectPipeline({
-    ...{ workers, codecs, expected, signal },
+    ...{ workers, codecs, expected, rowsPerStep, signal },
     codec: seam.codec,
     transport: named('transport', transports, seam.transport)(),
     framings: [named('framing', framings, seam.framing)()],

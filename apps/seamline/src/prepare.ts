@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto'
 import { basename, dirname, join, resolve } from 'node:path'
 import { type LinkFacts, SeamError } from '@seamline/core'
 import {
-  hashFile,
+  hashModel,
   type LayerRange,
   MANIFEST_NAME,
   type Manifest,
@@ -63,7 +63,7 @@ export async function checkSplitOf(
   { manifest, manifestPath }: PreparedSplit,
   model: string,
 ): Promise<void> {
-  const { sha256 } = await hashFile(model, { signal, onProgress: byteProgress(ui, `hashing ${model}`) })
+  const { sha256 } = await hashModel(model, { signal, onProgress: byteProgress(ui, `hashing ${model}`) })
   if (sha256 === manifest.source.sha256) return
   throw new SeamError(
     'MISMATCH',

@@ -1,5 +1,6 @@
 import { Command } from 'commander'
 import { certifyCommand } from './commands/certify.ts'
+import { certifyAllCommand } from './commands/certify-all.ts'
 import { demoCommand } from './commands/demo.ts'
 import { doctorCommand } from './commands/doctor.ts'
 import { overheadCommand } from './commands/overhead.ts'
@@ -20,6 +21,7 @@ export function createProgram(): Command {
     .addCommand(workerCommand())
     .addCommand(runCommand())
     .addCommand(certifyCommand())
+    .addCommand(certifyAllCommand())
     .addCommand(overheadCommand())
     .addCommand(synthCommand())
 }

@@ -8,7 +8,14 @@ export interface EngineSettings {
   /** Compute threads of each stage. */
   readonly threads: number
   readonly flashAttn: 'on' | 'off'
+  readonly regime: Regime
 }
+
+/**
+ * `per-row`: output is reproduced by steps of the same shape. `uniform`: output does not depend on how tokens were grouped into
+ * steps, at a price in time.
+ */
+export type Regime = 'per-row' | 'uniform'
 
 /** What carries messages between two processes; names as in `--help`. */
 export interface LinkSettings {

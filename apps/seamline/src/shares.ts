@@ -27,7 +27,7 @@ const COMPUTE: readonly number[] = [SpanName.compute, SpanName.sample]
 /** Waiting for the engine to be free is neither compute nor seam. */
 const WAITING: readonly number[] = [SpanName.stageQueue]
 
-/** How a stage spent `wallNs`; the rest it waited for others. */
+/** How a stage spent `wallNs`; the rest it was idle. */
 export function sharesOf(trace: StageTrace, wallNs: number): Shares {
   let computeNs = 0
   let seamNs = 0

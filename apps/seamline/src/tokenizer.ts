@@ -1,3 +1,4 @@
+import { verifyFile } from '@seamline/gguf'
 import type { Tokenizer } from '@seamline/llama/tokenizer'
 import type { PreparedSplit } from './prepare.ts'
 
@@ -6,6 +7,8 @@ export async function withTokenizer<T>(
   split: PreparedSplit,
   use: (tokenizer: Tokenizer) => Promise<T>,
 ): Promise<T> {
+  const { tokenizer: file } = split.manifest
+  await verifyFile(split.tokenizerPath, file)
   const { openTokenizer } = await import('@seamline/llama/tokenizer')
   const tokenizer = await openTokenizer(split.tokenizerPath)
   try {

@@ -121,9 +121,9 @@ describe.skipIf(!hasStories)('certify on a trained model', () => {
     bytes[bytes.length - 1]! ^= 1
     writeFileSync(stage, bytes)
     const { code, report } = await certify('--model', STORIES, '--manifest', join(outDir, 'manifest.json'))
-    expect(report.error).toMatchObject({ code: 'MISMATCH', worker: 'worker-1' })
+    expect(report.error).toMatchObject({ code: 'FILE', worker: 'worker-1' })
     expect(report.error.message).toContain(stages[1]!.sha256)
-    expect(code).toBe(3)
+    expect(code).toBe(4)
   })
 
   it('makes a kept split again when one of its files was damaged', async () => {

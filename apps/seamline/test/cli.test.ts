@@ -96,7 +96,7 @@ describe('doctor', () => {
     const { ready, checks } = JSON.parse(stdout)
     expect(checks.filter(({ status }: { status: string }) => status === 'missing')).toEqual([])
     expect({ ready, code }).toEqual({ ready: true, code: 0 })
-    const engine = checks.find(({ name }: { name: string }) => name.includes('llama.cpp'))
+    const engine = checks.find(({ name }: { name: string }) => name.includes('worker'))
     expect(engine.found).toMatch(/llama\.cpp v\d+\.\d+\.\d+/)
   })
 
@@ -111,7 +111,19 @@ describe('doctor', () => {
       'make or Ninja',
       'C++17 compiler',
     ])
-    for (const { remedy } of missing) expect(remedy).toContain('apt-get install')
+    for (const { remedy } of missing) expect(remedy).toMatch(/Debian .*apt-get .*Fedora: dnf .*macOS: /)
+    const found = Object.fromEntries(checks.map((check: { name: string }) => [check.name, check]))
+    expect(found.addon.found).toMatch(/^to be built here: .*prebuilds/)
+    expect(found['llama.cpp libraries']).toMatchObject({ status: 'ok' })
+  })
+
+  it('names the libraries that are not there', async () => {
+    const { code, stdout } = await seamline(['doctor', '--json'], { SEAMLINE_LLAMA_LIBS: folder })
+    const { checks } = JSON.parse(stdout)
+    const engine = checks.find(({ name }: { name: string }) => name.includes('worker'))
+    expect(engine.status).toBe('missing')
+    expect(engine.found).toContain(folder)
+    expect(code).toBe(1)
   })
 
   it('warns when the threads of the stages exceed the cores', async () => {

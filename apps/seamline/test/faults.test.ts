@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { beforeAll, describe, expect, it } from 'vitest'
@@ -56,8 +57,47 @@ describe.runIf(process.platform === 'linux')('in mid-generation', () => {
     await gone(children, 100)
   })
 
-  it('the workers end with a parent that is killed', async () => {
+  it('a worker that freezes while it starts is reported by name', async () => {
+    const run = start([
+      'run',
+      '--local',
+      '2',
+      '--model',
+      MODEL,
+      '--prompt',
+      'x',
+      '--liveness',
+      String(LIVENESS_MS),
+    ])
+    let frozen: number[] = []
+    while (frozen.length === 0) {
+      await new Promise((resolve) => setTimeout(resolve, 5))
+      frozen = childrenOf(run.pid).filter((pid) =>
+        readFileSync(`/proc/${pid}/cmdline`, 'utf8').includes('worker-1'),
+      )
+    }
+    process.kill(frozen[0]!, 'SIGSTOP')
+    const { code, stderr } = await run.finished
+    expect(stderr).toMatch(
+      /worker-1 .*said nothing for \d+ ms while it started, deadline 1000 ms \[TIMEOUT\]/,
+    )
+    expect(code).toBe(3)
+    await gone(frozen, 100)
+  })
+
+  it('one interruption that arrives as two signals is one', async () => {
     const { run, children } = await generating()
+    run.kill('SIGINT')
+    run.kill('SIGTERM')
+    const { code, stderr } = await run.finished
+    expect(stderr).toMatch(/interrupted \[ABORTED\]\n$/)
+    expect(code).toBe(130)
+    await gone(children, 100)
+  })
+
+  it('the workers end with a parent that is killed, also one that is frozen', async () => {
+    const { run, children } = await generating()
+    process.kill(children[1]!, 'SIGSTOP')
     run.kill('SIGKILL')
     await run.finished
     await gone(children, 5000)

@@ -56,7 +56,11 @@ afterEach(() => {
   for (const child of children) child.kill('SIGKILL')
 })
 
-export function startNode(args: readonly string[], env: NodeJS.ProcessEnv = {}): Running {
+export function startNode(
+  args: readonly string[],
+  env: NodeJS.ProcessEnv = {},
+  timeoutMs = EXIT_TIMEOUT_MS,
+): Running {
   const child = spawn(process.execPath, args, {
     stdio: ['ignore', 'pipe', 'pipe'],
     env: { ...process.env, ...env },
@@ -72,7 +76,7 @@ export function startNode(args: readonly string[], env: NodeJS.ProcessEnv = {}):
   child.stderr.setEncoding('utf8').on('data', (text: string) => {
     stderr += text
   })
-  const timer = setTimeout(() => child.kill('SIGKILL'), EXIT_TIMEOUT_MS)
+  const timer = setTimeout(() => child.kill('SIGKILL'), timeoutMs)
   const finished = new Promise<Finished>((resolve) => {
     child.once('close', (code, signal) => {
       clearTimeout(timer)

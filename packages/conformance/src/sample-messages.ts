@@ -61,6 +61,7 @@ const kinds: { readonly [K in MessageKind]: (from: Values) => Extract<Message, {
     codecs: from.list(8, from.text),
     framings: from.list(8, from.text),
     maxPayloadBytes: from.integer(u53),
+    rowsPerStep: from.integer(u31),
     livenessMs: from.integer(u31),
   }),
   link: (from) => ({
@@ -123,11 +124,13 @@ const kinds: { readonly [K in MessageKind]: (from: Values) => Extract<Message, {
   }),
   token: (from) => ({
     kind: 'token',
-    sequence: from.integer(u32),
-    epoch: from.integer(u32),
-    position: from.integer(u31),
-    token: from.integer(u31),
-    finish: from.pick<FinishReason>(['none', 'stop', 'length']),
+    tokens: from.list(64, () => ({
+      sequence: from.integer(u32),
+      epoch: from.integer(u32),
+      position: from.integer(u31),
+      token: from.integer(u31),
+      finish: from.pick<FinishReason>(['none', 'stop', 'length']),
+    })),
     step: from.integer(u53),
     sentNs: from.integer(u53),
     checksum: from.orNone(u32),

@@ -1,4 +1,4 @@
-import type { SamplerSettings } from './messages.ts'
+import type { SamplerSettings } from './sampler.ts'
 
 /** What a stage is and which limits it has; fixed while the executor lives. */
 export interface StageSpec {
@@ -20,6 +20,7 @@ export interface StageSpec {
   readonly maxSequences: number
   readonly kvType: string
   readonly flashAttention: string
+  /** `per-row`, or a name that says otherwise: which batch shapes give the same bits. */
   readonly regime: string
   readonly threads: number
   /** Engine and release, e.g. `llama.cpp v0.5.0`. */

@@ -1,53 +1,13 @@
 import type { ErrorCode } from './errors.ts'
+import type { StageSpec } from './executor.ts'
+import type { SamplerSettings } from './sampler.ts'
 import type { DType } from './tensor.ts'
 
-/** How the last stage chooses a token; the fields and defaults are those of llama.cpp's sampler chain. */
-export interface SamplerSettings {
-  /** 0 takes the most likely token and ignores the other fields except the penalties. */
-  readonly temperature: number
-  /** 0 keeps all. */
-  readonly topK: number
-  /** 1 keeps all. */
-  readonly topP: number
-  /** 0 keeps all. */
-  readonly minP: number
-  /** Tokens looked back on by the penalties; 0 turns them off. */
-  readonly penaltyLastN: number
-  /** 1 turns it off. */
-  readonly repeatPenalty: number
-  readonly frequencyPenalty: number
-  readonly presencePenalty: number
-  /** uint32. A token depends on the seed, the settings and its own sequence alone. */
-  readonly seed: number
-}
-
 /**
- * What both ends of a link state about themselves before any tensor. An empty string, an empty list or -1 means
- * "no opinion"; any other value must equal the peer's.
+ * What both ends of a link state about themselves before any tensor. An empty string or -1 means "no opinion"; any other
+ * value must equal the peer's.
  */
-export interface LinkFacts {
-  readonly modelSha256: string
-  readonly manifestSha256: string
-  readonly layerFirst: number
-  /** One past the last layer of the stage. */
-  readonly layerEnd: number
-  readonly layerCount: number
-  readonly embedding: number
-  readonly vocabulary: number
-  /** Positions a sequence may take. */
-  readonly contextLength: number
-  /** Tokens in one prefill chunk: part of the identity of the output. */
-  readonly chunkTokens: number
-  /** Sequences that may be open at once. */
-  readonly maxSequences: number
-  readonly kvType: string
-  readonly flashAttention: string
-  /** `per-row`, or a name that says otherwise. */
-  readonly regime: string
-  readonly threads: number
-  readonly engine: string
-  readonly backend: string
-}
+export type LinkFacts = StageSpec
 
 export type LinkRole = 'coordinator' | 'worker' | 'stage'
 
@@ -64,6 +24,8 @@ export interface HelloMessage {
   readonly codecs: readonly string[]
   readonly framings: readonly string[]
   readonly maxPayloadBytes: number
+  /** From a coordinator: sequences that stage 0 may put into one decode step. 1 from everybody else. */
+  readonly rowsPerStep: number
   /** The sender is declared dead when nothing arrives from it for this long. */
   readonly livenessMs: number
 }
@@ -141,7 +103,7 @@ export interface TensorMessage {
   readonly kind: 'tensor'
   /** Low 32 bits of the run. */
   readonly run: number
-  /** Counts tensors on this edge from 0; a receiver refuses any other than the next one. */
+  /** Counts tensors and token messages on this link from 0; a receiver refuses any other than the next one. */
   readonly step: number
   readonly edge: number
   readonly fragment: number
@@ -157,16 +119,24 @@ export interface TensorMessage {
 
 export type FinishReason = 'none' | 'stop' | 'length'
 
-/** A sampled token, from the last stage to stage 0 and to the coordinator; logits are its payload when asked for. */
-export interface TokenMessage {
-  readonly kind: 'token'
+/** A token that the last stage chose. */
+export interface SampledToken {
   readonly sequence: number
   readonly epoch: number
   /** Position the token takes in its sequence. */
   readonly position: number
   readonly token: number
   readonly finish: FinishReason
-  /** Counts tokens on this link from 0; a receiver refuses any other than the next one. */
+}
+
+/**
+ * The tokens of one step, from the last stage to stage 0 and to the coordinator. Its payload are the logits, one
+ * vocabulary after the other, of those tokens whose sequence asked for them.
+ */
+export interface TokenMessage {
+  readonly kind: 'token'
+  readonly tokens: readonly SampledToken[]
+  /** Counts tensors and token messages on this link from 0; a receiver refuses any other than the next one. */
   readonly step: number
   readonly sentNs: number
   /** CRC-32 of the payload, or -1 where there is none or the transport authenticates. */

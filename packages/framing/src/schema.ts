@@ -1,4 +1,4 @@
-import type { Message, MessageKind, TensorRow } from '@seamline/core'
+import type { Message, MessageKind, SampledToken, TensorRow } from '@seamline/core'
 import type { Reader, Writer } from 'protobufjs/minimal.js'
 import {
   choice,
@@ -40,6 +40,11 @@ const row: Field<TensorRow> = record<TensorRow>(
   new v1.Row(),
 )
 
+const sampled: Field<SampledToken> = record<SampledToken>(
+  { sequence: u32, epoch: u32, position: u31, token: u31, finish: choice(v1.Finish, 'FINISH_') },
+  new v1.Sampled(),
+)
+
 const fields: { readonly [K in MessageKind]: Fields<Extract<Message, { kind: K }>> } = {
   hello: {
     role: choice(v1.Role, 'ROLE_'),
@@ -69,6 +74,7 @@ const fields: { readonly [K in MessageKind]: Fields<Extract<Message, { kind: K }
     codecs: list(name, 64),
     framings: list(name, 64),
     maxPayloadBytes: u53,
+    rowsPerStep: u31,
     livenessMs: u31,
   },
   link: { request: u32, edge: u31, address: text(1024), codec: name },
@@ -111,16 +117,7 @@ const fields: { readonly [K in MessageKind]: Fields<Extract<Message, { kind: K }
     sentNs: u53,
     checksum,
   },
-  token: {
-    sequence: u32,
-    epoch: u32,
-    position: u31,
-    token: u31,
-    finish: choice(v1.Finish, 'FINISH_'),
-    step: u53,
-    sentNs: u53,
-    checksum,
-  },
+  token: { tokens: list(sampled, 4096), step: u53, sentNs: u53, checksum },
   credit: { scope: choice(v1.Scope, 'SCOPE_'), id: u32, limit: u53 },
   heartbeat: { sentNs: u53, sentSteps: u53, completedSteps: u53, busyNs: u53 },
   probe: { id: u32, reply: flag, t1Ns: u53, t2Ns: u53, t3Ns: u53 },

@@ -100,8 +100,7 @@ describe('protobuf', () => {
     expect(Frame.toObject(Frame.decode(body), options)).toMatchObject({
       kind: 'token',
       token: {
-        position: 2 ** 31 - 1,
-        finish: 'FINISH_LENGTH',
+        tokens: Array(64).fill(expect.objectContaining({ position: 2 ** 31 - 1, finish: 'FINISH_LENGTH' })),
         step: Number.MAX_SAFE_INTEGER,
         checksum: 2 ** 32 - 1,
       },
@@ -130,17 +129,23 @@ describe('protobuf', () => {
       decodeOne(framing, frameOf(bytes`${field(kind, content)} 7a 00`))
     expect(absent(3)).toEqual({ ...open, request: 0, promptTokens: 0, maxTokens: 0 })
     const none = vectors.find(({ name }) => name === 'hello-coordinator')!.message
-    expect(absent(1, bytes`08 01`)).toEqual({ ...none, name: '', run: '', maxPayloadBytes: 0, livenessMs: 0 })
+    expect(absent(1, bytes`08 01`)).toEqual({
+      ...none,
+      name: '',
+      run: '',
+      maxPayloadBytes: 0,
+      rowsPerStep: 0,
+      livenessMs: 0,
+    })
     expect(absent(9)).toEqual({
       kind: 'token',
-      sequence: 0,
-      epoch: 0,
-      position: 0,
-      token: 0,
-      finish: 'none',
+      tokens: [],
       step: 0,
       sentNs: 0,
       checksum: -1,
+    })
+    expect(absent(9, bytes`0a 00`)).toMatchObject({
+      tokens: [{ sequence: 0, epoch: 0, position: 0, token: 0, finish: 'none' }],
     })
   })
 

@@ -1,5 +1,5 @@
 import { createHash, randomBytes } from 'node:crypto'
-import { type FileHandle, mkdir, open, readdir, rename, rm, stat, statfs } from 'node:fs/promises'
+import { type FileHandle, lstat, mkdir, open, readdir, rename, rm, stat, statfs } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { ErrorCode, SeamError } from '@seamline/core'
 
@@ -35,7 +35,8 @@ export async function replaceFile(
   const folder = dirname(path)
   const temporary = `${path}.${process.pid}-${processToken}-${temporaryFiles++}.partial`
   try {
-    await mkdir(folder, { recursive: true })
+    await makeFolder(folder)
+    await requireReplaceable(path)
     await removeStalePartials(folder)
     const handle = await open(temporary, 'w')
     try {
@@ -55,6 +56,27 @@ export async function replaceFile(
   }
 }
 
+/** Creates `folder` and what is missing above it. Node's own recursive `mkdir` never returns where nothing can be made, as in /proc. */
+export async function makeFolder(folder: string): Promise<void> {
+  const unlessThere = async (error: NodeJS.ErrnoException) => {
+    if (error.code !== 'EEXIST' || !(await stat(folder)).isDirectory()) throw error
+  }
+  try {
+    await mkdir(folder).catch(unlessThere)
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ENOENT' || dirname(folder) === folder) throw error
+    await makeFolder(dirname(folder))
+    await mkdir(folder).catch(unlessThere)
+  }
+}
+
+/** A rename would put a file in the place of a device or a folder, and of what a link points to nothing would change. */
+async function requireReplaceable(path: string): Promise<void> {
+  const found = await lstat(path).catch(() => undefined)
+  if (found === undefined || found.isFile()) return
+  throw new SeamError(ErrorCode.FILE, `${path} exists and is no regular file: choose another name`)
+}
+
 async function writeChunks(
   handle: FileHandle,
   chunks: Iterable<Uint8Array> | AsyncIterable<Uint8Array>,
@@ -65,13 +87,24 @@ async function writeChunks(
   for await (const chunk of chunks) {
     throwIfAborted(signal)
     hash.update(chunk)
-    let written = 0
+    let written = chunk.buffer === zeroChunk.buffer ? chunk.byteLength : 0
     while (written < chunk.byteLength) {
-      written += (await handle.write(chunk, written, chunk.byteLength - written)).bytesWritten
+      const left = chunk.byteLength - written
+      written += (await handle.write(chunk, written, left, byteLength + written)).bytesWritten
     }
     byteLength += chunk.byteLength
   }
+  await handle.truncate(byteLength)
   return { byteLength, sha256: hash.digest('hex') }
+}
+
+const zeroChunk = new Uint8Array(CHUNK_BYTES)
+
+/** Zeros, in chunks that `replaceFile` leaves as holes where the file system knows them. */
+export function* zeros(byteLength: number): Generator<Uint8Array> {
+  for (let left = byteLength; left > 0; left -= CHUNK_BYTES) {
+    yield zeroChunk.subarray(0, Math.min(left, CHUNK_BYTES))
+  }
 }
 
 /** Removes the temporary files that killed processes left in a folder. */
@@ -104,66 +137,74 @@ async function syncFolder(folder: string): Promise<void> {
   }
 }
 
-/** Yields a range of an open file in chunks of at most 1 MiB; a chunk is valid until the next one is asked for. */
-export async function* fileRange(
-  handle: FileHandle,
+/** Yields a range of a file in chunks of at most 1 MiB; a chunk is valid until the next one is asked for. */
+export async function* fileChunks(
+  path: string,
   offset: number,
   byteLength: number,
 ): AsyncGenerator<Uint8Array> {
-  const buffer = Buffer.allocUnsafe(Math.min(byteLength, CHUNK_BYTES))
-  let done = 0
-  while (done < byteLength) {
-    const { bytesRead } = await handle.read(
-      buffer,
-      0,
-      Math.min(buffer.length, byteLength - done),
-      offset + done,
-    )
-    if (bytesRead === 0) {
-      throw new SeamError(
-        ErrorCode.FILE,
-        `file ends at ${offset + done} B, ${byteLength - done} B were to come`,
-      )
+  const handle = await open(path, 'r')
+  try {
+    const buffer = Buffer.allocUnsafe(Math.min(byteLength, CHUNK_BYTES))
+    for (let done = 0; done < byteLength; ) {
+      const wanted = Math.min(buffer.length, byteLength - done)
+      const { bytesRead } = await handle.read(buffer, 0, wanted, offset + done)
+      if (bytesRead === 0) {
+        throw new SeamError(
+          ErrorCode.FILE,
+          `${path} ends at ${offset + done} B, ${byteLength - done} B were to come`,
+        )
+      }
+      yield buffer.subarray(0, bytesRead)
+      done += bytesRead
     }
-    yield buffer.subarray(0, bytesRead)
-    done += bytesRead
+  } finally {
+    await handle.close()
   }
 }
 
 /** SHA-256 and size of a file, read once in chunks. Throws FILE or ABORTED. */
-export async function hashFile(
-  path: string,
-  options: { onProgress?: OnProgress | undefined; signal?: AbortSignal | undefined } = {},
-): Promise<WrittenFile> {
+export async function hashFile(path: string, options: HashOptions = {}): Promise<WrittenFile> {
+  return hashFiles([path], options)
+}
+
+export interface HashOptions {
+  readonly onProgress?: OnProgress | undefined
+  readonly signal?: AbortSignal | undefined
+}
+
+/** SHA-256 and size of files as if they were one, each after the other. Throws FILE or ABORTED. */
+export async function hashFiles(paths: readonly string[], options: HashOptions = {}): Promise<WrittenFile> {
+  const sizes = await Promise.all(paths.map(fileBytes))
+  const byteLength = sizes.reduce((sum, bytes) => sum + bytes, 0)
+  const hash = createHash('sha256')
+  let done = 0
   try {
-    const handle = await open(path, 'r')
-    try {
-      const byteLength = (await handle.stat()).size
-      const hash = createHash('sha256')
-      let done = 0
-      for await (const chunk of fileRange(handle, 0, byteLength)) {
+    for (const [i, path] of paths.entries()) {
+      for await (const chunk of fileChunks(path, 0, sizes[i]!)) {
         throwIfAborted(options.signal)
         hash.update(chunk)
         done += chunk.byteLength
         options.onProgress?.(done, byteLength)
       }
-      return { byteLength, sha256: hash.digest('hex') }
-    } finally {
-      await handle.close()
     }
+    return { byteLength, sha256: hash.digest('hex') }
   } catch (error) {
     throw SeamError.from(error, ErrorCode.FILE)
   }
 }
 
-/** Throws MISMATCH when the file's size or SHA-256 differs, FILE when it cannot be read, ABORTED. */
+/** Throws FILE when the file's size or SHA-256 differs, with both values, or when it cannot be read; ABORTED. */
 export async function verifyFile(
   path: string,
   expected: WrittenFile,
-  options: { onProgress?: OnProgress | undefined; signal?: AbortSignal | undefined } = {},
+  options: HashOptions = {},
 ): Promise<void> {
   const refuse = (found: string, wanted: string) =>
-    new SeamError(ErrorCode.MISMATCH, `${path}: ${found}, the manifest says ${wanted}; split the model again`)
+    new SeamError(
+      ErrorCode.FILE,
+      `${path} was altered: ${found}, the manifest says ${wanted}; delete it and split the model again`,
+    )
   const byteLength = await fileBytes(path)
   if (byteLength !== expected.byteLength) throw refuse(`${byteLength} B`, `${expected.byteLength} B`)
   const { sha256 } = await hashFile(path, options)
@@ -189,7 +230,7 @@ export async function ensureRoom(
 ): Promise<void> {
   let free: number
   try {
-    await mkdir(folder, { recursive: true })
+    await makeFolder(folder)
     free = await freeBytes(folder)
   } catch (error) {
     throw SeamError.from(error, ErrorCode.FILE)

@@ -3,9 +3,11 @@
  *
  * @packageDocumentation
  */
+export { type ArchitectureRules, architectures } from './architectures.ts'
 export {
   ensureRoom,
   type FreeBytes,
+  type HashOptions,
   hashFile,
   type OnProgress,
   verifyFile,
@@ -20,7 +22,14 @@ export {
   type ValueTypeName,
 } from './format.ts'
 export { balanceByBytes, checkLayerRanges, type LayerRange, parseLayerRanges } from './layers.ts'
-export { MANIFEST_NAME, type Manifest, type ManifestFile, manifestBytes, readManifest } from './manifest.ts'
+export {
+  MANIFEST_NAME,
+  type Manifest,
+  type ManifestFile,
+  type ManifestStage,
+  manifestBytes,
+  readManifest,
+} from './manifest.ts'
 export {
   arrayValues,
   countValue,
@@ -31,7 +40,16 @@ export {
   openGguf,
   stringValue,
 } from './read.ts'
+export { type GgufModel, hashModel, openModel, type ShardOptions, shardModel } from './shards.ts'
 export { type SplitOptions, splitModel } from './split.ts'
 export { type ModelFacts, modelFacts } from './stage.ts'
-export { type SynthOptions, type SynthType, synthModel, synthPresets } from './synth.ts'
+export {
+  type SynthOptions,
+  type SynthType,
+  synthArchitectures,
+  synthModel,
+  synthPresets,
+  synthTypes,
+} from './synth.ts'
+export type { SynthArchitecture } from './synth-models.ts'
 export { encodeArray, encodeEntry, type TensorSource, type WriteGgufOptions, writeGguf } from './write.ts'

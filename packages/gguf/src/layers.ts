@@ -48,13 +48,14 @@ function checkContiguous(ranges: readonly LayerRange[]): void {
 /**
  * Cuts layers into `stages` contiguous ranges so that the largest stage is as small as possible.
  * `layerBytes[i]` is the size of layer i; `firstBytes` and `lastBytes` are what the first and the last stage hold besides
- * layers. Throws USAGE unless 1 <= stages <= layers.
+ * layers; only ranges that are `allowed` are made. Throws USAGE unless 1 <= stages <= layers, or when no cut is allowed.
  */
 export function balanceByBytes(
   layerBytes: readonly number[],
   stages: number,
   firstBytes = 0,
   lastBytes = 0,
+  allowed: (range: LayerRange) => boolean = () => true,
 ): LayerRange[] {
   const layers = layerBytes.length
   if (!Number.isInteger(stages) || stages < 1 || stages > layers) {
@@ -65,8 +66,10 @@ export function balanceByBytes(
   }
   const before = [0]
   for (const [i, bytes] of layerBytes.entries()) before.push((before[i] ?? 0) + bytes)
-  const weight = (from: number, to: number) =>
-    before[to]! - before[from]! + (from === 0 ? firstBytes : 0) + (to === layers ? lastBytes : 0)
+  function weight(from: number, to: number): number {
+    if (!allowed({ layerFirst: from, layerEnd: to })) return Number.POSITIVE_INFINITY
+    return before[to]! - before[from]! + (from === 0 ? firstBytes : 0) + (to === layers ? lastBytes : 0)
+  }
 
   // best[k][end]: the smallest possible largest stage when the first `end` layers make up k + 1 stages.
   const best: number[][] = [before.map((_, end) => weight(0, end))]
@@ -85,6 +88,12 @@ export function balanceByBytes(
     }
     best.push(row)
     cuts.push(cutRow)
+  }
+  if (!Number.isFinite(best[stages - 1]![layers]!)) {
+    throw new SeamError(
+      ErrorCode.USAGE,
+      `the ${layers} layers of this model cannot be cut into ${stages} stages; take another number of stages`,
+    )
   }
   const ranges: LayerRange[] = []
   for (let k = stages - 1, layerEnd = layers; k >= 0; k--) {

@@ -13,13 +13,19 @@ export interface ManifestFile {
   readonly sha256: string
 }
 
+/** One stage of a split. */
+export interface ManifestStage extends ManifestFile, LayerRange {
+  /** Node of the graph that the engine must overwrite with hidden rows that come in. Absent: feeding them is enough. */
+  readonly inject?: string
+}
+
 /** What a split consists of. */
 export interface Manifest extends ModelFacts {
   readonly formatVersion: 1
-  /** The whole model: its file name (without folder), size and hash. */
+  /** The whole model: file name (without folder), size and hash; in shards: the first one's name, all of them joined. */
   readonly source: ManifestFile
   readonly tokenizer: ManifestFile
-  readonly stages: readonly (ManifestFile & LayerRange)[]
+  readonly stages: readonly ManifestStage[]
   /** SHA-256 of {@link manifestBytes}; not stored in the file. */
   readonly manifestSha256: string
 }
@@ -49,9 +55,10 @@ export function manifestBytes(manifest: Manifest): Uint8Array {
     contextLength: manifest.contextLength,
     source: fileFields(manifest.source),
     tokenizer: fileFields(manifest.tokenizer),
-    stages: manifest.stages.map(({ layerFirst, layerEnd, ...stage }) => ({
+    stages: manifest.stages.map(({ layerFirst, layerEnd, inject, ...stage }) => ({
       layerFirst,
       layerEnd,
+      ...(inject === undefined ? {} : { inject }),
       ...fileFields(stage),
     })),
   }
@@ -87,6 +94,9 @@ export async function readManifest(path: string): Promise<Manifest> {
       return {
         layerFirst: fields.count('layerFirst', 0),
         layerEnd: fields.count('layerEnd'),
+        ...(fields.value('inject') === undefined
+          ? {}
+          : { inject: fields.text('inject', /^[\w.-]{1,63}$/, 'the name of a node') }),
         ...fields.file(),
       }
     }),

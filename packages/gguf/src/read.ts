@@ -1,3 +1,4 @@
+import { isUtf8 } from 'node:buffer'
 import { closeSync, fstatSync, openSync, readSync, statSync } from 'node:fs'
 import { ErrorCode, SeamError } from '@seamline/core'
 import {
@@ -33,7 +34,9 @@ export interface GgufTensor {
   /** Row length first, 1 to 4 dimensions, all positive. */
   readonly dims: readonly number[]
   readonly type: TensorType
-  /** Absolute position in the file. */
+  /** The file that holds it: of a model in shards, one of them. */
+  readonly path: string
+  /** Absolute position in that file. */
   readonly offset: number
   readonly byteLength: number
 }
@@ -69,6 +72,7 @@ const MIN_STRING_BYTES = 8
 const MIN_ENTRY_BYTES = 8 + 1 + 4 + 1
 const MIN_TENSOR_BYTES = 8 + 1 + 4 + 8 + 4 + 8
 const READ_STEP_BYTES = 1 << 20
+const MAX_SHOWN_BYTES = 64
 
 /**
  * Reads the header of a GGUF v2 or v3 little-endian file; tensor data is never read. Every count and length is checked
@@ -86,7 +90,11 @@ export function openGguf(path: string, options: OpenGgufOptions = {}): GgufFile 
     throw SeamError.from(error, ErrorCode.FILE)
   }
   try {
-    return parse(path, cursor(path, fd, maxHeaderBytes))
+    const source = {
+      byteLength: fstatSync(fd).size,
+      read: (into: Buffer, at: number) => readSync(fd, into, at, into.length - at, at),
+    }
+    return readHeader(path, source, maxHeaderBytes)
   } catch (error) {
     throw SeamError.from(error, ErrorCode.FILE)
   } finally {
@@ -94,11 +102,16 @@ export function openGguf(path: string, options: OpenGgufOptions = {}): GgufFile 
   }
 }
 
+/** Bytes of a file: `read` fills a buffer from position `at` on with what stands there in the file, and says how many bytes it got. */
+export interface HeaderSource {
+  readonly byteLength: number
+  readonly read: (into: Buffer, at: number) => number
+}
+
 type Cursor = ReturnType<typeof cursor>
 
 /** A position in the header, of which as much is in memory as was needed so far. */
-function cursor(path: string, fd: number, maxHeaderBytes: number) {
-  const fileBytes = fstatSync(fd).size
+function cursor(path: string, { byteLength: fileBytes, read }: HeaderSource, maxHeaderBytes: number) {
   let buffer = Buffer.alloc(0)
   let at = 0
 
@@ -118,12 +131,13 @@ function cursor(path: string, fd: number, maxHeaderBytes: number) {
     return start
   }
   function grow(end: number): void {
-    const larger = Buffer.alloc(Math.min(fileBytes, Math.max(end, 2 * buffer.length, READ_STEP_BYTES)))
+    const wanted = Math.max(end, 2 * buffer.length, READ_STEP_BYTES)
+    const larger = Buffer.alloc(Math.min(fileBytes, maxHeaderBytes, wanted))
     let filled = buffer.copy(larger)
     while (filled < larger.length) {
-      const read = readSync(fd, larger, filled, larger.length - filled, filled)
-      if (read === 0) throw error(`the file shrank to ${filled} B while it was read`)
-      filled += read
+      const got = read(larger, filled)
+      if (got === 0) throw error(`the file shrank to ${filled} B while it was read`)
+      filled += got
     }
     buffer = larger
   }
@@ -139,7 +153,13 @@ function cursor(path: string, fd: number, maxHeaderBytes: number) {
   function text(what: string, maxBytes: number): string {
     const bytes = count(`${what} length`, 1, maxBytes)
     const first = take(bytes, what)
-    return buffer.toString('utf8', first, first + bytes)
+    const found = buffer.subarray(first, at)
+    // llama.cpp ends a text at a zero: two names could be one to it.
+    if (!isUtf8(found) || found.includes(0)) {
+      const shown = found.subarray(0, MAX_SHOWN_BYTES).toString('hex')
+      throw error(`${what} is not UTF-8 text without zeros (${shown})`, first)
+    }
+    return found.toString('utf8')
   }
   return {
     error,
@@ -166,7 +186,9 @@ function cursor(path: string, fd: number, maxHeaderBytes: number) {
   }
 }
 
-function parse(path: string, input: Cursor): GgufFile {
+/** {@link openGguf} on bytes from anywhere. */
+export function readHeader(path: string, source: HeaderSource, maxHeaderBytes: number): GgufFile {
+  const input = cursor(path, source, maxHeaderBytes)
   const magic = input.uint32('magic')
   if (magic !== GGUF_MAGIC) throw input.error(`magic 0x${magic.toString(16)} is not GGUF`, 0)
   const version = input.uint32('version')
@@ -207,17 +229,21 @@ function parse(path: string, input: Cursor): GgufFile {
         at,
       )
     }
-    tensors.set(info.name, { ...info, offset })
+    tensors.set(info.name, { ...info, path, offset })
   }
   checkOverlap(input, [...tensors.values()])
   return { path, version, byteLength: input.fileBytes, alignment, dataOffset, metadata, tensors }
 }
 
 function alignmentOf(input: Cursor, metadata: ReadonlyMap<string, GgufEntry>): number {
-  const alignment = metadata.get('general.alignment')?.value ?? DEFAULT_ALIGNMENT
-  const isPower = typeof alignment === 'number' && alignment > 0 && Number.isInteger(Math.log2(alignment))
-  if (isPower && alignment <= MAX_ALIGNMENT) return alignment
-  throw input.error(`general.alignment ${String(alignment)} is not a power of two up to ${MAX_ALIGNMENT}`)
+  const entry = metadata.get('general.alignment')
+  if (entry === undefined) return DEFAULT_ALIGNMENT
+  const { type, value } = entry
+  const isPower = type === 'uint32' && typeof value === 'number' && Number.isInteger(Math.log2(value))
+  if (isPower && value <= MAX_ALIGNMENT) return value
+  throw input.error(
+    `general.alignment ${String(value)} is not a power of two up to ${MAX_ALIGNMENT} of type uint32`,
+  )
 }
 
 type EntrySpan = Omit<GgufEntry, 'bytes'> & { readonly start: number; readonly end: number }
@@ -256,11 +282,15 @@ function readType(input: Cursor, key: string): ValueTypeName {
   return name
 }
 
-type TensorInfo = Omit<GgufTensor, 'offset'> & { readonly at: number; readonly relativeOffset: number }
+type TensorInfo = Omit<GgufTensor, 'offset' | 'path'> & {
+  readonly at: number
+  readonly relativeOffset: number
+}
 
 function readTensorInfo(path: string, input: Cursor): TensorInfo {
   const at = input.position()
   const name = input.text('tensor name', MAX_TENSOR_NAME_BYTES)
+  if (name === '') throw input.error('empty tensor name', at)
   const dimCount = input.uint32(`dimension count of ${name}`)
   if (dimCount < 1 || dimCount > MAX_DIMS) {
     throw input.error(`tensor "${name}" with ${dimCount} dimensions (1 to ${MAX_DIMS} are allowed)`, at)

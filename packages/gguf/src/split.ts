@@ -1,13 +1,13 @@
-import type { Stats } from 'node:fs'
-import { type FileHandle, mkdir, open, rm, stat } from 'node:fs/promises'
+import { rm, stat } from 'node:fs/promises'
 import { basename, join } from 'node:path'
 import { ErrorCode, isSeamError, SeamError } from '@seamline/core'
 import {
   ensureRoom,
   type FreeBytes,
   fileBytes,
-  fileRange,
-  hashFile,
+  fileChunks,
+  hashFiles,
+  makeFolder,
   type OnProgress,
   removeStalePartials,
   replaceFile,
@@ -16,12 +16,12 @@ import {
 } from './files.ts'
 import { balanceByBytes, checkLayerRanges, type LayerRange } from './layers.ts'
 import { MANIFEST_NAME, type Manifest, manifest, manifestBytes, readManifest } from './manifest.ts'
-import { type GgufFile, openGguf } from './read.ts'
-import { type ModelFacts, modelFacts, planStage, stageWeights } from './stage.ts'
+import { type GgufModel, openModel } from './shards.ts'
+import { cutRules, type ModelFacts, modelFacts, planStage, stageWeights } from './stage.ts'
 import { ggufBytes, writeGguf } from './write.ts'
 
 export interface SplitOptions {
-  /** The whole model, one GGUF file. */
+  /** The whole model: one GGUF file, or any shard of one. */
   readonly source: string
   /** Created when absent. */
   readonly outDir: string
@@ -46,36 +46,32 @@ export interface SplitOptions {
  */
 export async function splitModel(options: SplitOptions): Promise<Manifest> {
   const { source, outDir, signal, reuse = 'sizes' } = options
-  const file = openGguf(source)
-  const facts = modelFacts(file)
-  const ranges = chooseRanges(file, facts, options.stages)
-  let handle: FileHandle | undefined
+  const model = openModel(source)
+  const facts = modelFacts(model)
+  const ranges = chooseRanges(model, facts, options.stages)
   try {
-    handle = await open(source, 'r')
-    return await split(handle)
+    return await split()
   } catch (error) {
     throw SeamError.from(error, ErrorCode.FILE)
-  } finally {
-    await handle?.close()
   }
 
-  async function split(handle: FileHandle): Promise<Manifest> {
-    const before = await handle.stat()
-    const outputs = planOutputs(file, facts, ranges, handle)
+  async function split(): Promise<Manifest> {
+    const before = await signature(model.paths)
+    const outputs = planOutputs(model, facts, ranges)
     const outputBytes = outputs.reduce((sum, { byteLength }) => sum + byteLength, 0)
-    const totalBytes = file.byteLength + outputBytes
+    const totalBytes = model.byteLength + outputBytes
     let doneBytes = 0
     const progress = (bytes: number) => options.onProgress?.(doneBytes + bytes, totalBytes)
 
-    const sourceHash = await hashFile(source, { onProgress: progress, signal })
-    doneBytes += file.byteLength
+    const sourceHash = await hashFiles(model.paths, { onProgress: progress, signal })
+    doneBytes += model.byteLength
     const earlier = reuse === 'never' ? undefined : await reusable(outDir, sourceHash, ranges, reuse, signal)
     if (earlier !== undefined) {
       progress(outputBytes)
       return earlier
     }
 
-    await mkdir(outDir, { recursive: true })
+    await makeFolder(outDir)
     await removeStalePartials(outDir)
     await ensureRoom(outDir, outputBytes, options.freeBytes)
     // From here on the folder is incomplete, and a reader must see that.
@@ -90,13 +86,18 @@ export async function splitModel(options: SplitOptions): Promise<Manifest> {
       )
       doneBytes += byteLength
     }
-    checkUnchanged(source, before, await stat(source))
+    if ((await signature(model.paths)) !== before) {
+      throw new SeamError(ErrorCode.FILE, `${source} changed while it was split; split it again`)
+    }
     const files = outputs.map(({ name }, i) => ({ file: name, ...written[i]! }))
     const complete = manifest({
       ...facts,
-      source: { file: basename(source), ...sourceHash },
+      source: { file: basename(model.path), ...sourceHash },
       tokenizer: files[0]!,
-      stages: ranges.map((range, i) => ({ ...range, ...files[i + 1]! })),
+      stages: ranges.map((range, i) => {
+        const inject = outputs[i + 1]!.inject
+        return { ...range, ...(inject === undefined ? {} : { inject }), ...files[i + 1]! }
+      }),
     })
     await replaceFile(manifestPath, [manifestBytes(complete)], signal)
     return complete
@@ -104,30 +105,45 @@ export async function splitModel(options: SplitOptions): Promise<Manifest> {
 }
 
 function chooseRanges(
-  file: GgufFile,
+  model: GgufModel,
   facts: ModelFacts,
   stages: number | readonly LayerRange[],
 ): readonly LayerRange[] {
+  const { layerCount, alignment, refusal } = cutRules(model, facts)
+  const usage = (message: string) => new SeamError(ErrorCode.USAGE, message)
   if (typeof stages === 'number') {
-    const { layerBytes, firstBytes, lastBytes } = stageWeights(file, facts.layerCount)
-    return balanceByBytes(layerBytes, stages, firstBytes, lastBytes)
+    const most = Math.ceil(layerCount / alignment)
+    if (alignment > 1 && stages > most) {
+      throw usage(
+        `${stages} stages: a ${facts.architecture} model of ${layerCount} layers takes 1 to ${most} stages, which begin at multiples of ${alignment}`,
+      )
+    }
+    const { layerBytes, firstBytes, lastBytes } = stageWeights(model, layerCount)
+    return balanceByBytes(layerBytes, stages, firstBytes, lastBytes, (range) => refusal(range) === undefined)
   }
-  checkLayerRanges(stages, facts.layerCount)
+  checkLayerRanges(stages, layerCount)
+  for (const range of stages) {
+    const why = refusal(range)
+    if (why !== undefined) throw usage(why)
+  }
   return stages
 }
 
-function planOutputs(file: GgufFile, facts: ModelFacts, ranges: readonly LayerRange[], handle: FileHandle) {
-  const { alignment } = file
-  const tokenizer = { entries: [...file.metadata.values()].map(({ bytes }) => bytes), tensors: [], alignment }
-  const stages = ranges.map((range) => ({
-    ...planStage(file, facts, range, ({ offset, byteLength }) => fileRange(handle, offset, byteLength)),
-    alignment,
-  }))
-  return [tokenizer, ...stages].map((plan, i) => ({
-    name: i === 0 ? 'tokenizer.gguf' : `stage-${i - 1}-of-${stages.length}.gguf`,
-    plan,
-    byteLength: ggufBytes(plan),
-  }))
+function planOutputs(model: GgufModel, facts: ModelFacts, ranges: readonly LayerRange[]) {
+  const { alignment } = model
+  const tokenizer = {
+    entries: [...model.metadata.values()].map(({ bytes }) => bytes),
+    tensors: [],
+    inject: undefined,
+  }
+  const stages = ranges.map((range) =>
+    planStage(model, facts, range, ({ path, offset, byteLength }) => fileChunks(path, offset, byteLength)),
+  )
+  return [tokenizer, ...stages].map(({ inject, ...content }, i) => {
+    const plan = { ...content, alignment }
+    const name = i === 0 ? 'tokenizer.gguf' : `stage-${i - 1}-of-${stages.length}.gguf`
+    return { name, plan, inject, byteLength: ggufBytes(plan) }
+  })
 }
 
 /** The manifest that lies in `outDir`, when it is of this source and these ranges and its files are whole. */
@@ -154,11 +170,8 @@ async function reusable(
   }
 }
 
-function checkUnchanged(path: string, before: Stats, after: Stats): void {
-  if (before.ino !== after.ino || before.size !== after.size || before.mtimeMs !== after.mtimeMs) {
-    throw new SeamError(
-      ErrorCode.FILE,
-      `${path} changed while it was split (${before.size} B, then ${after.size} B); split it again`,
-    )
-  }
+/** Changes when one of the files is replaced or written to. */
+async function signature(paths: readonly string[]): Promise<string> {
+  const found = await Promise.all(paths.map((path) => stat(path)))
+  return found.map(({ ino, size, mtimeMs }) => `${ino} ${size} ${mtimeMs}`).join()
 }

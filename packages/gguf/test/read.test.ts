@@ -56,6 +56,7 @@ describe('reading', () => {
           name: 't',
           dims: [2, 1],
           type: expect.objectContaining({ name: 'F32' }),
+          path: file.path,
           offset: 128,
           byteLength: 8,
         },

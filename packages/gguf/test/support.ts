@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { closeSync, existsSync, mkdtempSync, openSync, readSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -40,7 +40,11 @@ export function sha256(bytes: Uint8Array): string {
 export function tensorData(file: GgufFile, name: string): Buffer {
   const tensor = file.tensors.get(name)
   if (tensor === undefined) throw new Error(`${file.path} has no ${name}`)
-  return readFileSync(file.path).subarray(tensor.offset, tensor.offset + tensor.byteLength)
+  const bytes = Buffer.alloc(tensor.byteLength)
+  const fd = openSync(tensor.path, 'r')
+  readSync(fd, bytes, 0, bytes.length, tensor.offset)
+  closeSync(fd)
+  return bytes
 }
 
 export async function expectCode(

@@ -4,7 +4,7 @@ import { describe, expect, test } from 'vitest'
 import { blockEncoders, float16Bits } from '../src/quantise.ts'
 import { normalSource } from '../src/random.ts'
 import { arrayValues, countValue, openGguf } from '../src/read.ts'
-import { synthModel, synthPresets } from '../src/synth.ts'
+import { synthArchitectures, synthModel, synthPresets } from '../src/synth.ts'
 import { RESERVED_TOKENS, vocabulary } from '../src/vocabulary.ts'
 import { expectCode, sha256, smallModel, smallShape, temporaryFolder, tensorData } from './support.ts'
 
@@ -21,15 +21,20 @@ function halfValue(bits: number): number {
 
 describe('encoders', () => {
   test('f16: every half comes back, and midpoints go to the even neighbour', () => {
+    const wrong: number[] = []
     for (let bits = 0; bits < 0x7c00; bits++) {
-      for (const sign of [0, 0x8000]) expect(float16Bits(halfValue(bits | sign))).toBe(bits | sign)
       const next = bits + 1 === 0x7c00 ? 65536 : halfValue(bits + 1)
       const middle = (halfValue(bits) + next) / 2
       const step = middle * 2 ** -23
-      expect(float16Bits(middle)).toBe(bits + (bits & 1))
-      expect(float16Bits(Math.fround(middle - step))).toBe(bits)
-      expect(float16Bits(Math.fround(middle + step))).toBe(bits + 1)
+      const isRight =
+        float16Bits(halfValue(bits)) === bits &&
+        float16Bits(halfValue(bits | 0x8000)) === (bits | 0x8000) &&
+        float16Bits(middle) === bits + (bits & 1) &&
+        float16Bits(Math.fround(middle - step)) === bits &&
+        float16Bits(Math.fround(middle + step)) === bits + 1
+      if (!isRight) wrong.push(bits)
     }
+    expect(wrong).toEqual([])
     expect([Number.POSITIVE_INFINITY, -1e9].map(float16Bits)).toEqual([0x7c00, 0xfc00])
     expect(halfValue(float16Bits(Number.NaN))).toBeNaN()
   })
@@ -113,19 +118,108 @@ test('random values come from xoshiro128**, whose published sequence for the sta
   expect([...values].map((value) => value + 510)).toEqual(published.map(byteSum))
 })
 
+/** Values of a super-block by ggml's dequantize_row_* of the K types, bit by bit from the layouts in ggml-common.h. */
+const superBlocks = {
+  Q4_K: { bytes: 144, read: (b: Uint8Array) => lines(b, (j) => nibble(b.subarray(16), j)) },
+  Q5_K: {
+    bytes: 176,
+    read: (b: Uint8Array) =>
+      lines(b, (j) => nibble(b.subarray(48), j) + 16 * ((b[16 + (j % 32)]! >> Math.floor(j / 32)) & 1)),
+  },
+  Q6_K: {
+    bytes: 210,
+    read: (b: Uint8Array) =>
+      Array.from({ length: 256 }, (_, j) => {
+        const half = Math.floor(j / 128)
+        const quarter = Math.floor((j % 128) / 32)
+        const low = (b[64 * half + 32 * (quarter % 2) + (j % 32)]! >> (quarter < 2 ? 0 : 4)) & 15
+        const high = (b[128 + 32 * half + (j % 32)]! >> (2 * quarter)) & 3
+        const scale = new Int8Array(b.buffer, b.byteOffset + 192, 16)[Math.floor(j / 16)]!
+        return halfAt(b, 208) * scale * (low + 16 * high - 32)
+      }),
+  },
+} as const
+
+const halfAt = (bytes: Uint8Array, at: number) => halfValue(bytes[at]! + 256 * bytes[at + 1]!)
+const nibble = (bytes: Uint8Array, j: number) =>
+  (bytes[32 * Math.floor(j / 64) + (j % 32)]! >> (j % 64 < 32 ? 0 : 4)) & 15
+
+function lines(b: Uint8Array, quantum: (j: number) => number): number[] {
+  const packed = b.subarray(4, 16)
+  return Array.from({ length: 256 }, (_, j) => {
+    const line = Math.floor(j / 32)
+    const upper = (from: number) => (packed[from]! >> 6) << 4
+    const scale = line < 4 ? packed[line]! & 63 : (packed[line + 4]! & 15) + upper(line - 4)
+    const minimum = line < 4 ? packed[line + 4]! & 63 : (packed[line + 4]! >> 4) + upper(line)
+    return halfAt(b, 0) * scale * quantum(j) - halfAt(b, 2) * minimum
+  })
+}
+
+describe('encoders of super-blocks', () => {
+  test.each(['Q4_K', 'Q5_K', 'Q6_K'] as const)('%s: come back within a step of 256 normal values', (type) => {
+    const { bytes, read } = superBlocks[type]
+    const steps = { Q4_K: 15, Q5_K: 31, Q6_K: 62 }[type]
+    const values = new Float32Array(512)
+    for (let seed = 0; seed < 50; seed++) {
+      normalSource(Uint32Array.of(seed, 1, 2, 3))(values, 512, 10 ** (seed % 5) / 100)
+      const out = new Uint8Array(2 * bytes).fill(255)
+      expect(blockEncoders[type](values, 512, out, 0)).toBe(2 * bytes)
+      for (const block of [0, 1]) {
+        const own = values.subarray(256 * block, 256 * block + 256)
+        const range = Math.max(...own) - Math.min(...own)
+        for (const [j, value] of read(out.subarray(bytes * block, bytes * block + bytes)).entries()) {
+          expect(Math.abs(value - own[j]!)).toBeLessThan((1.2 * range) / steps)
+        }
+      }
+    }
+  })
+
+  test.each(['Q4_K', 'Q5_K', 'Q6_K'] as const)('%s: keep zeros and a block of one value', (type) => {
+    const { bytes, read } = superBlocks[type]
+    for (const value of [0, 2, -2]) {
+      const out = new Uint8Array(bytes)
+      blockEncoders[type](new Float32Array(256).fill(value), 256, out, 0)
+      for (const found of read(out)) expect(Math.abs(found - value)).toBeLessThan(0.02)
+    }
+  })
+
+  test('BF16: the upper half of a float, ties to even', () => {
+    const out = new Uint8Array(10)
+    blockEncoders.BF16(Float32Array.of(1, -2.5, 1 + 2 ** -8, 1 + 3 * 2 ** -8, 0), 5, out, 0)
+    expect(Buffer.from(out).toString('hex')).toBe('803f20c0803f823f0000')
+  })
+})
+
 describe('a synthetic model', () => {
   test('has the same bytes for the same seed on every machine', async () => {
     const hash = async (changes: object) =>
-      (await synthModel({ ...smallShape, path: join(folder, 'same.gguf'), ...changes })).sha256
+      (
+        await synthModel({
+          ...smallShape,
+          path: join(folder, `same-${JSON.stringify(changes)}.gguf`),
+          ...changes,
+        })
+      ).sha256
     const pinned = {
       F32: '7f6651744cef9a4ad7f79c00314d626f812ec90f80fa51c1e33b382271e19191',
       F16: 'eb7efa9cb6ee33ad9b4322b0cc399b93cf455ee51aea28be3be826a13cfa36fe',
       Q8_0: '175768821d314501e8151a1e6ede5edf2ef7aadc6ac210097b9932153969c1ea',
       Q4_0: 'eb6856e2564bc702b4747bf3c079e0d8ec98772ceb63254883410d2bfdbd33b3',
     }
-    const found = { F32: '', F16: '', Q8_0: '', Q4_0: '' }
+    const found: Record<string, string> = {}
     for (const type of ['F32', 'F16', 'Q8_0', 'Q4_0'] as const) found[type] = await hash({ type })
     expect(found).toEqual(pinned)
+    const kTypes = ['BF16', 'Q4_K', 'Q5_K', 'Q6_K', 'Q4_K_M', 'Q5_K_M'] as const
+    const kHashes = await Promise.all(kTypes.map((type) => hash({ type, width: 256, feedForward: 256 })))
+    expect(sha256(Buffer.from(kHashes.join()))).toBe(
+      '923b8ddf8ca735b6404e7e5198eaee537a2c3e054c0d06fdc7a2b6863531677c',
+    )
+    const hashes = await Promise.all(
+      synthArchitectures.map((architecture) => hash({ architecture, layers: 2 })),
+    )
+    expect(sha256(Buffer.from(hashes.join()))).toBe(
+      '8076978f3754b37f173db1cf4d00480fb761eaf2c78f546a3b0b4e56e08c5c63',
+    )
     expect(await hash({ type: 'F32', seed: 8 })).not.toBe(pinned.F32)
   })
 
@@ -181,7 +275,10 @@ describe('a synthetic model', () => {
     [{ vocabulary: 300 }, /vocabulary 300 is below 354/],
     [{ layers: 0 }, /layers 0 is not a whole number from 1/],
     [{ seed: -1 }, /seed -1 is not a whole number/],
-    [{ type: 'Q5_K' as 'Q8_0' }, /type Q5_K is not one of F32, F16, Q8_0, Q4_0/],
+    [{ type: 'Q3_K' as 'Q8_0' }, /type Q3_K is not one of F32, F16, Q8_0, Q4_0, BF16, Q4_K/],
+    [{ type: 'Q5_K_M' as const }, /width 64 is not a multiple of 256, the block of Q5_K_M/],
+    [{ architecture: 'bert' as 'llama' }, /architecture bert is not one of llama, llama-moe, qwen2/],
+    [{ layers: 513 }, '513 layers; llama.cpp takes at most 512'],
   ])('is refused for %o', async (changes, message) => {
     await expectCode(
       () => synthModel({ ...smallShape, ...changes, path: join(folder, 'no.gguf') }),

@@ -1,4 +1,4 @@
-import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { replaceFile, verifyFile } from '../src/files.ts'
@@ -99,6 +99,22 @@ describe('writing', () => {
   })
 })
 
+describe('a target that is no regular file', () => {
+  test('keeps its place', async () => {
+    const link = join(folder, 'link')
+    symlinkSync('/dev/null', link)
+    for (const path of [link, '/dev/null', folder]) {
+      await expectCode(() => replaceFile(path, [Buffer.from('x')]), 'FILE', path, 'no regular file')
+    }
+    expect(statSync('/dev/null').isCharacterDevice()).toBe(true)
+    expect(readdirSync(folder)).toContain('link')
+  })
+
+  test('is refused at once where no folder can be made', async () => {
+    await expectCode(() => replaceFile('/proc/none/below/x', []), 'FILE', 'ENOENT')
+  })
+})
+
 describe('verifying', () => {
   test('names both sizes or both hashes', async () => {
     const path = join(folder, 'verified')
@@ -107,9 +123,9 @@ describe('verifying', () => {
     expect(good.sha256).toBe('ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad')
     await verifyFile(path, good)
     writeFileSync(path, 'abd')
-    await expectCode(() => verifyFile(path, good), 'MISMATCH', good.sha256, sha256(Buffer.from('abd')))
+    await expectCode(() => verifyFile(path, good), 'FILE', good.sha256, sha256(Buffer.from('abd')))
     writeFileSync(path, 'ab')
-    await expectCode(() => verifyFile(path, good), 'MISMATCH', /2 B, the manifest says 3 B/)
+    await expectCode(() => verifyFile(path, good), 'FILE', /2 B, the manifest says 3 B/)
     rmSync(path)
     await expectCode(() => verifyFile(path, good), 'FILE', /ENOENT/)
     expect(existsSync(path)).toBe(false)

@@ -1,6 +1,10 @@
 // The Node side of a stage: one thread and one FIFO queue per stage, so that the event loop never waits for
 // the engine. src/native.ts describes the interface; arguments are checked there.
 #include <napi.h>
+#include <signal.h>
+#ifdef __linux__
+#include <sys/prctl.h>
+#endif
 
 #include <condition_variable>
 #include <deque>
@@ -8,6 +12,7 @@
 #include <set>
 #include <thread>
 
+#include "quantize.h"
 #include "stage.h"
 
 namespace {
@@ -35,6 +40,24 @@ struct Job {
   void fail(const char *code, const std::string &message) {
     error_code = code;
     error = message;
+  }
+  void attempt() {
+    try {
+      run();
+    } catch (const StageError &failure) {
+      fail(failure.code, failure.what());
+    } catch (const std::exception &failure) {
+      fail("EXECUTOR", failure.what());
+    }
+  }
+  void settle(Napi::Env env) {
+    if (error_code == nullptr) {
+      deferred.Resolve(value ? value(env) : env.Undefined());
+      return;
+    }
+    const Napi::Error failure = Napi::Error::New(env, error);
+    failure.Set("code", Napi::String::New(env, error_code));
+    deferred.Reject(failure.Value());
   }
   void keep(Napi::Object object) { memory.push_back(Napi::Persistent(object)); }
 };
@@ -67,6 +90,7 @@ class NativeStage : public Napi::ObjectWrap<NativeStage> {
     options_.identity = text("identity");
     options_.first = flag("first");
     options_.last = flag("last");
+    options_.inject = text("inject");
     options_.context_length = number("contextLength");
     options_.chunk_tokens = number("chunkTokens");
     options_.max_sequences = number("maxSequences");
@@ -74,6 +98,7 @@ class NativeStage : public Napi::ObjectWrap<NativeStage> {
     options_.flash_attention = flag("flashAttention");
     options_.kv_type = text("kvType");
     options_.repack = flag("repack");
+    options_.uniform = flag("uniform");
     done_ = Done::New(info.Env(), "seamline stage", 0, 1, this);
     done_.Unref(info.Env());
     thread_ = std::thread([this] { Work(); });
@@ -158,16 +183,8 @@ class NativeStage : public Napi::ObjectWrap<NativeStage> {
         queue_.pop_front();
         current_ = job;
       }
-      try {
-        if (job->error_code == nullptr) {
-          if (job->aborted) throw StageError("ABORTED", "the step was aborted");
-          job->run();
-        }
-      } catch (const StageError &error) {
-        job->fail(error.code, error.what());
-      } catch (const std::exception &error) {
-        job->fail("EXECUTOR", error.what());
-      }
+      if (job->error_code == nullptr && job->aborted) job->fail("ABORTED", "the step was aborted");
+      if (job->error_code == nullptr) job->attempt();
       {
         const std::lock_guard<std::mutex> lock(mutex_);
         current_ = nullptr;
@@ -183,17 +200,7 @@ class NativeStage : public Napi::ObjectWrap<NativeStage> {
       done_.Unref(env);
       Unref();
     }
-    Settle(env, *job);
-  }
-
-  static void Settle(Napi::Env env, Job &job) {
-    if (job.error_code == nullptr) {
-      job.deferred.Resolve(job.value ? job.value(env) : env.Undefined());
-      return;
-    }
-    const Napi::Error error = Napi::Error::New(env, job.error);
-    error.Set("code", Napi::String::New(env, job.error_code));
-    job.deferred.Reject(error.Value());
+    job->settle(env);
   }
 
   Napi::Value Enqueue(Napi::Env env, std::unique_ptr<Job> job) {
@@ -204,7 +211,7 @@ class NativeStage : public Napi::ObjectWrap<NativeStage> {
     }
     if (job != nullptr) {
       job->fail("CLOSED", "the process is about to end");
-      Settle(env, *job);
+      job->settle(env);
       return promise;
     }
     if (pending_++ == 0) {
@@ -406,12 +413,47 @@ class NativeStage : public Napi::ObjectWrap<NativeStage> {
   std::thread thread_;
 };
 
+// Runs a job on a thread of libuv's pool, which the end of the process waits for.
+class PoolWorker : public Napi::AsyncWorker {
+ public:
+  PoolWorker(Napi::Env env, std::unique_ptr<Job> job) : Napi::AsyncWorker(env), job_(std::move(job)) {}
+  void Execute() override { job_->attempt(); }
+  void OnOK() override { job_->settle(Env()); }
+
+ private:
+  const std::unique_ptr<Job> job_;
+};
+
+// (libraries, path, out, type, threads)
+Napi::Value Quantize(const Napi::CallbackInfo &info) {
+  auto job = std::make_unique<Job>(info.Env());
+  const auto text = [&](size_t i) { return info[i].As<Napi::String>().Utf8Value(); };
+  const auto number = [&](size_t i) { return info[i].As<Napi::Number>().Int32Value(); };
+  job->run = [libraries = text(0), path = text(1), out = text(2), type = number(3), threads = number(4)] {
+    quantize_model(load_llama(libraries), path, out, static_cast<llama_ftype>(type), threads);
+  };
+  const Napi::Promise promise = job->deferred.Promise();
+  (new PoolWorker(info.Env(), std::move(job)))->Queue();
+  return promise;
+}
+
+// A process that is stopped notices nothing by itself: the kernel ends it with its parent.
+void DieWithParent(const Napi::CallbackInfo &info) {
+#ifdef __linux__
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+#endif
+  (void)info;
+}
+
 Napi::Object Init(Napi::Env env, Napi::Object exports) {
   exports.Set("Stage", NativeStage::Define(env));
+  exports.Set("quantize", Napi::Function::New(env, Quantize, "quantize"));
   const auto process = env.Global().Get("process").As<Napi::Object>();
   process.Get("on").As<Napi::Function>().Call(
       process, {Napi::String::New(env, "exit"), Napi::Function::New(env, NativeStage::OnExit)});
+  exports.Set("dieWithParent", Napi::Function::New(env, DieWithParent, "dieWithParent"));
   exports.Set("release", SEAMLINE_LLAMA_RELEASE);
+  exports.Set("napi", NAPI_VERSION);
   return exports;
 }
 

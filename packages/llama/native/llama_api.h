@@ -23,8 +23,15 @@ struct StageError : std::runtime_error {
 #define SEAMLINE_GGML_SYMBOLS(X)                                                                             \
   X(ggml_get_name)                                                                                           \
   X(ggml_nbytes)                                                                                             \
+  X(ggml_type_name)                                                                                          \
+  X(gguf_init_from_file)                                                                                     \
+  X(gguf_get_n_tensors)                                                                                      \
+  X(gguf_get_tensor_name)                                                                                    \
+  X(gguf_get_tensor_type)                                                                                    \
+  X(gguf_free)                                                                                               \
   X(ggml_set_abort_callback)                                                                                 \
   X(ggml_backend_tensor_get)                                                                                 \
+  X(ggml_backend_tensor_set)                                                                                 \
   X(ggml_backend_dev_backend_reg)
 
 #define SEAMLINE_REGISTRY_SYMBOLS(X)                                                                         \
@@ -62,6 +69,8 @@ struct StageError : std::runtime_error {
   X(llama_state_seq_get_size)                                                                                \
   X(llama_state_seq_get_data)                                                                                \
   X(llama_state_seq_set_data)                                                                                \
+  X(llama_model_quantize_default_params)                                                                     \
+  X(llama_model_quantize)                                                                                    \
   X(llama_sampler_chain_default_params)                                                                      \
   X(llama_sampler_chain_init)                                                                                \
   X(llama_sampler_chain_add)                                                                                 \

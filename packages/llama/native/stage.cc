@@ -1,5 +1,10 @@
 #include "stage.h"
 
+#include <sys/mman.h>
+#include <sys/stat.h>
+#ifdef __linux__
+#include <sys/sysmacros.h>
+#endif
 #include <time.h>
 
 #include <algorithm>
@@ -7,6 +12,7 @@
 #include <cmath>
 #include <cstdio>
 #include <cstring>
+#include <fstream>
 
 namespace {
 
@@ -63,6 +69,30 @@ class StateReader {
   size_t left_;
 };
 
+// Gives the mapped pages of the model file back to the page cache. Loading touches all of them, also those of
+// weights that were repacked into memory of their own and are never read again; what is still needed comes back with
+// a minor fault when it is first used. RSS is then what the stage really holds.
+void release_mapped_pages(const std::string &path) {
+#ifdef __linux__
+  struct stat file {};
+  if (stat(path.c_str(), &file) != 0) return;
+  std::ifstream maps("/proc/self/maps");
+  for (std::string line; std::getline(maps, line);) {
+    unsigned long begin = 0;
+    unsigned long end = 0;
+    unsigned int major = 0;
+    unsigned int minor = 0;
+    unsigned long inode = 0;
+    if (std::sscanf(line.c_str(), "%lx-%lx %*s %*x %x:%x %lu", &begin, &end, &major, &minor, &inode) != 5) continue;
+    if (inode == file.st_ino && makedev(major, minor) == file.st_dev) {
+      madvise(reinterpret_cast<void *>(begin), end - begin, MADV_DONTNEED);
+    }
+  }
+#else
+  (void)path;
+#endif
+}
+
 }  // namespace
 
 double now_ns() {
@@ -113,23 +143,27 @@ Stage::Stage(const LlamaApi &api, const StageOptions &options, const std::atomic
   recurrent_ = api.llama_model_is_recurrent(model_.get()) || api.llama_model_is_hybrid(model_.get());
   capture_name_ = "l_out-" + std::to_string(layers_ - 1);
   const llama_rope_type rope = api.llama_model_rope_type(model_.get());
-  if (!options.first && (rope == LLAMA_ROPE_TYPE_MROPE || rope == LLAMA_ROPE_TYPE_IMROPE)) {
-    throw StageError("UNSUPPORTED", "hidden rows into a model with more than one rope position per token");
-  }
+  if (!options.first && (rope == LLAMA_ROPE_TYPE_MROPE || rope == LLAMA_ROPE_TYPE_IMROPE)) row_positions_ = 4;
   const int trained = api.llama_model_n_ctx_train(model_.get());
   if (options.context_length > trained) {
     throw StageError("LIMIT", "context of " + std::to_string(options.context_length) +
                                   " positions; the model was trained for " + std::to_string(trained));
   }
 
+  if (options.uniform) check_uniform();
+
   llama_context_params params = api.llama_context_default_params();
-  params.n_ctx = static_cast<uint32_t>(options.context_length) * static_cast<uint32_t>(options.max_sequences);
-  // One step is one micro-batch. llama.cpp also reserves a batch of one token per sequence.
-  params.n_batch = static_cast<uint32_t>(std::max(options.chunk_tokens, options.max_sequences));
+  // With a cell for the dummy after a lone last row.
+  const int cells = options.context_length + (options.uniform ? 1 : 0);
+  params.n_ctx = static_cast<uint32_t>(cells) * static_cast<uint32_t>(options.max_sequences);
+  // One call is one micro-batch. llama.cpp also reserves a batch of one token per sequence.
+  const int call_tokens =
+      options.uniform ? std::clamp(options.chunk_tokens, 2, kUniformRows) : options.chunk_tokens;
+  params.n_batch = static_cast<uint32_t>(std::max(call_tokens, options.max_sequences));
   params.n_ubatch = params.n_batch;
   params.n_seq_max = static_cast<uint32_t>(options.max_sequences);
   // Every token is an output where hidden rows are handed on, one a sequence where tokens are sampled.
-  params.n_outputs_max = options.last ? params.n_seq_max : params.n_batch;
+  params.n_outputs_max = options.last ? std::max(params.n_seq_max, options.uniform ? 2u : 1u) : params.n_batch;
   params.n_threads = options.threads;
   params.n_threads_batch = options.threads;
   params.flash_attn_type =
@@ -141,11 +175,11 @@ Stage::Stage(const LlamaApi &api, const StageOptions &options, const std::atomic
   params.kv_unified = false;
   params.no_perf = true;
   params.abort_callback = [](void *self) {
-    const std::atomic<bool> *flag = static_cast<Stage *>(self)->aborted_;
+    const std::atomic<bool> *flag = static_cast<Stage *>(self)->current_.aborted;
     return flag != nullptr && flag->load(std::memory_order_relaxed);
   };
   params.abort_callback_data = this;
-  if (!options.last) {
+  if (!options.last || !options.inject.empty()) {
     params.cb_eval = [](ggml_tensor *tensor, bool ask, void *self) {
       return static_cast<Stage *>(self)->on_node(tensor, ask);
     };
@@ -156,16 +190,37 @@ Stage::Stage(const LlamaApi &api, const StageOptions &options, const std::atomic
   memory_ = api.llama_get_memory(context_.get());
   if (memory_ == nullptr) throw StageError("UNSUPPORTED", "the model keeps no KV cache");
 
+  release_mapped_pages(options.path);
+
   sequences_ = std::make_unique<Sequence[]>(static_cast<size_t>(options.max_sequences));
-  // A step has no more tokens than a chunk, nor than all cells.
-  const size_t chunk = std::min(static_cast<uint32_t>(options.chunk_tokens), params.n_ctx);
-  positions_.resize(chunk);
+  // A call has no more tokens than there are cells.
+  const size_t chunk = std::min(static_cast<uint32_t>(call_tokens), params.n_ctx);
+  positions_.resize(chunk * static_cast<size_t>(row_positions_));
   sequence_counts_.assign(chunk, 1);
   sequence_ids_.resize(chunk);
   sequence_pointers_.resize(chunk);
   for (size_t i = 0; i < chunk; i++) sequence_pointers_[i] = &sequence_ids_[i];
   outputs_.resize(chunk);
   if (options.last) candidates_.resize(static_cast<size_t>(vocabulary_));
+  if (options.uniform && !options.first) padded_hidden_.resize(2 * static_cast<size_t>(embedding_));
+}
+
+void Stage::check_uniform() const {
+  if (!options_.flash_attention || options_.repack) {
+    throw StageError("USAGE", "uniform rows need flash attention on and repacking off");
+  }
+  if (recurrent_) throw StageError("UNSUPPORTED", "uniform rows: a recurrent state cannot drop a dummy row");
+  const std::unique_ptr<gguf_context, decltype(api_.gguf_free)> file(
+      api_.gguf_init_from_file(options_.path.c_str(), {true, nullptr}), api_.gguf_free);
+  if (!file) throw StageError("FILE", "cannot read the tensor types of " + options_.path);
+  for (int64_t i = 0; i < api_.gguf_get_n_tensors(file.get()); i++) {
+    const std::string type = api_.ggml_type_name(api_.gguf_get_tensor_type(file.get(), i));
+    if (type.compare(0, 2, "iq") != 0) continue;
+    throw StageError("UNSUPPORTED", std::string("uniform rows: ") + api_.gguf_get_tensor_name(file.get(), i) +
+                                        " is " + type +
+                                        ", which llama.cpp computes otherwise for 8 rows and more; choose the "
+                                        "per-row regime or another quantisation");
+  }
 }
 
 void Stage::open(int sequence, const SamplerSettings &sampler, std::vector<int32_t> history) {
@@ -217,53 +272,136 @@ void Stage::check_rows(const Step &step) {
   }
 }
 
-void Stage::fill_batch(const Step &step) {
-  size_t i = 0;
-  for (const StepRow &row : step.rows) {
-    for (int t = 0; t < step.token_count; t++, i++) {
-      positions_[i] = row.position + t;
+// Per row: one call. Uniform: at most kUniformRows tokens a call, in parts as even as can be: whole rows where
+// one fits, else parts of one row. llama.cpp takes rows into one micro-batch only while their sequences ascend
+// by one, so a call ends where they do not. One token is left alone only where a row has no more than one.
+std::vector<Stage::Call> Stage::calls_of(const Step &step) const {
+  const auto rows = static_cast<int>(step.rows.size());
+  if (!options_.uniform) return {{0, rows, 0, step.token_count}};
+  std::vector<Call> calls;
+  const auto evenly = [](int total, int most, auto take) {
+    const int parts = (total + most - 1) / most;
+    for (int part = 0, from = 0; part < parts; part++) {
+      const int count = (total - from) / (parts - part);
+      take(from, count);
+      from += count;
+    }
+  };
+  for (int first = 0, end; first < rows; first = end) {
+    end = first + 1;
+    if (step.token_count > kUniformRows) {
+      evenly(step.token_count, kUniformRows,
+             [&](int from, int count) { calls.push_back({first, 1, from, count}); });
+      continue;
+    }
+    while (end < rows && step.rows[end].sequence == step.rows[end - 1].sequence + 1) end++;
+    evenly(end - first, kUniformRows / step.token_count,
+           [&](int from, int count) { calls.push_back({first + from, count, 0, step.token_count}); });
+  }
+  return calls;
+}
+
+// Returns how many tokens llama.cpp is to compute: a lone row of the uniform regime gets a dummy after it.
+int Stage::fill_batch(const Step &step, const Call &call) {
+  const bool padded = options_.uniform && call.tokens() == 1;
+  const int per_row = padded ? 2 : call.token_count;
+  const int tokens = call.row_count * per_row;
+  int outputs = 0;
+  int i = 0;
+  for (int r = 0; r < call.row_count; r++) {
+    const StepRow &row = step.rows[call.first_row + r];
+    for (int t = 0; t < per_row; t++, i++) {
+      const int position = row.position + call.first_token + t;
+      positions_[i] = position;
+      // Time, height and width of a text token are the same, the fourth is not used.
+      for (int axis = 1; axis < row_positions_; axis++) positions_[axis * tokens + i] = axis < 3 ? position : 0;
       sequence_ids_[i] = row.sequence;
-      outputs_[i] = !options_.last || (row.sample && t == step.token_count - 1);
+      outputs_[i] = !options_.last || (row.sample && call.first_token + t == step.token_count - 1);
+      outputs += outputs_[i];
     }
   }
+  // What follows the attention of the last layer runs for the outputs alone: these must not be one row either.
+  if (options_.uniform && outputs == 1) outputs_[outputs_[0] ? 1 : 0] = 1;
+  return tokens;
 }
 
 bool Stage::on_node(ggml_tensor *tensor, bool ask) {
-  if (ask) return std::strcmp(api_.ggml_get_name(tensor), capture_name_.c_str()) == 0;
-  const size_t row_bytes = static_cast<size_t>(embedding_) * sizeof(float);
-  const size_t bytes = api_.ggml_nbytes(tensor);
-  const size_t room = static_cast<size_t>(capture_rows_ - captured_) * row_bytes;
-  if (tensor->type != GGML_TYPE_F32 || bytes % row_bytes != 0 || bytes > room) {
-    capture_error_ = std::to_string(bytes) + " B in " + capture_name_ + ", room for " + std::to_string(room);
-  } else {
-    api_.ggml_backend_tensor_get(tensor, capture_ + static_cast<size_t>(captured_) * embedding_, 0, bytes);
-    captured_ += static_cast<int>(bytes / row_bytes);
-  }
-  return false;  // nothing after this layer is wanted
+  const char *name = api_.ggml_get_name(tensor);
+  const bool last_layer = !options_.last && capture_name_ == name;
+  const bool injected = !options_.inject.empty() && options_.inject == name;
+  if (ask) return last_layer || injected;
+  if (injected) inject(tensor);
+  if (last_layer) capture(tensor);
+  return !last_layer && current_.error.empty();  // nothing after the last layer is wanted
 }
 
-void Stage::decode(const Step &step, StepResult &result) {
-  const auto tokens = static_cast<int>(step.rows.size()) * step.token_count;
+// Rows in a node of the graph that must hold some of those that are left of the call.
+int Stage::rows_of(ggml_tensor *tensor, int done) {
+  const size_t row_bytes = static_cast<size_t>(embedding_) * sizeof(float);
+  const size_t bytes = api_.ggml_nbytes(tensor);
+  const size_t room = static_cast<size_t>(current_.computed - done) * row_bytes;
+  if (tensor->type == GGML_TYPE_F32 && bytes % row_bytes == 0 && bytes <= room) {
+    return static_cast<int>(bytes / row_bytes);
+  }
+  current_.error = ": " + std::to_string(bytes) + " B in " + api_.ggml_get_name(tensor) + ", expected at most " +
+                std::to_string(room);
+  return 0;
+}
+
+void Stage::inject(ggml_tensor *tensor) {
+  const int rows = rows_of(tensor, current_.injected);
+  const size_t values = static_cast<size_t>(embedding_);
+  api_.ggml_backend_tensor_set(tensor, current_.hidden + static_cast<size_t>(current_.injected) * values, 0,
+                               static_cast<size_t>(rows) * values * sizeof(float));
+  current_.injected += rows;
+}
+
+void Stage::capture(ggml_tensor *tensor) {
+  const int rows = rows_of(tensor, current_.captured);
+  const int wanted = std::min(rows, current_.wanted - current_.captured);
+  const size_t values = static_cast<size_t>(embedding_);
+  if (wanted > 0) {
+    api_.ggml_backend_tensor_get(tensor, current_.output + static_cast<size_t>(current_.captured) * values, 0,
+                                 static_cast<size_t>(wanted) * values * sizeof(float));
+  }
+  current_.captured += rows;
+}
+
+void Stage::decode(const Step &step, const Call &call) {
+  const int tokens = fill_batch(step, call);
+  const bool padded = tokens > call.tokens();
+  const auto offset = static_cast<size_t>(call.first_row * step.token_count + call.first_token);
+  const auto values = static_cast<size_t>(embedding_);
   llama_batch batch{};
   batch.n_tokens = tokens;
-  batch.token = const_cast<llama_token *>(step.tokens);
-  batch.embd = const_cast<float *>(step.hidden);
+  if (options_.first) {
+    batch.token = const_cast<llama_token *>(step.tokens + offset);
+    if (padded) {
+      std::fill_n(padded_tokens_, 2, batch.token[0]);
+      batch.token = padded_tokens_;
+    }
+  } else {
+    batch.embd = const_cast<float *>(step.hidden + offset * values);
+    if (padded) {
+      for (size_t i = 0; i < 2; i++) std::copy_n(batch.embd, values, padded_hidden_.data() + i * values);
+      batch.embd = padded_hidden_.data();
+    }
+  }
   batch.pos = positions_.data();
   batch.n_seq_id = sequence_counts_.data();
   batch.seq_id = sequence_pointers_.data();
   batch.logits = outputs_.data();
 
-  capture_ = step.output;
-  captured_ = 0;
-  capture_rows_ = tokens;
-  capture_error_.clear();
-  aborted_ = step.aborted;
+  current_ = {};
+  current_.hidden = batch.embd;
+  if (!options_.last) current_.output = step.output + offset * values;
+  current_.aborted = step.aborted;
+  current_.computed = tokens;
+  current_.wanted = call.tokens();
   const uint64_t mark = log_ring().mark();
-  result.compute_start_ns = now_ns();
   const int status = api_.llama_decode(context_.get(), batch);
   api_.llama_synchronize(context_.get());
-  result.compute_end_ns = now_ns();
-  aborted_ = nullptr;
+  current_.aborted = nullptr;
 
   if (status == 2 || (step.aborted != nullptr && step.aborted->load())) {
     throw StageError("ABORTED", "the step was aborted");
@@ -272,27 +410,47 @@ void Stage::decode(const Step &step, StepResult &result) {
   if (status != 0) {
     throw StageError("EXECUTOR", with_log("llama_decode failed with " + std::to_string(status), mark));
   }
-  if (!options_.last && (captured_ != tokens || !capture_error_.empty())) {
-    throw StageError("EXECUTOR", "captured " + std::to_string(captured_) + " hidden rows of " +
-                                     std::to_string(tokens) +
-                                     (capture_error_.empty() ? "" : ": " + capture_error_));
-  }
-  for (const StepRow &row : step.rows) {
-    const int expected = row.position + step.token_count - 1;
+  const auto check_node = [&](const char *verb, int rows, const std::string &name) {
+    if (rows == tokens) return;
+    throw StageError("EXECUTOR", std::string(verb) + std::to_string(rows) + " hidden rows of " +
+                                     std::to_string(tokens) + " at " + name + current_.error);
+  };
+  if (!options_.inject.empty()) check_node("injected ", current_.injected, options_.inject);
+  if (!options_.last) check_node("captured ", current_.captured, capture_name_);
+  for (int r = 0; r < call.row_count; r++) {
+    const StepRow &row = step.rows[call.first_row + r];
+    const int expected = row.position + call.first_token + call.token_count - (padded ? 0 : 1);
     const int highest = api_.llama_memory_seq_pos_max(memory_, row.sequence);
     if (highest != expected) {
       throw StageError("EXECUTOR", "the KV cache ends at position " + std::to_string(highest) + ", expected " +
                                        std::to_string(expected));
     }
   }
+  read_logits(step, call);
+  if (padded) truncate(step.rows[call.first_row].sequence, step.rows[call.first_row].position + 1);
+}
+
+// Before the next call of the step, which overwrites them.
+void Stage::read_logits(const Step &step, const Call &call) {
+  if (call.first_token + call.token_count < step.token_count) return;
+  for (int r = 0; r < call.row_count; r++) {
+    if (!step.rows[call.first_row + r].sample) continue;
+    const float *logits = api_.llama_get_logits_ith(context_.get(), (r + 1) * call.token_count - 1);
+    if (logits == nullptr) throw StageError("EXECUTOR", "llama.cpp returned no logits");
+    logits_ = std::copy_n(logits, vocabulary_, logits_);
+  }
 }
 
 StepResult Stage::step(const Step &step) {
   check_rows(step);
-  fill_batch(step);
   StepResult result;
   try {
-    decode(step, result);
+    const auto samples = std::count_if(step.rows.begin(), step.rows.end(), [](auto &row) { return row.sample; });
+    if (step.logits == nullptr) own_logits_.resize(static_cast<size_t>(samples) * vocabulary_);
+    logits_ = step.logits == nullptr ? own_logits_.data() : step.logits;
+    result.compute_start_ns = now_ns();
+    for (const Call &call : calls_of(step)) decode(step, call);
+    result.compute_end_ns = now_ns();
     sample(step, result);
   } catch (const StageError &) {
     for (const StepRow &row : step.rows) {
@@ -315,18 +473,11 @@ StepResult Stage::step(const Step &step) {
 }
 
 void Stage::sample(const Step &step, StepResult &result) {
-  float *logits_out = step.logits;
-  int row_end = 0;
+  const float *logits = step.logits == nullptr ? own_logits_.data() : step.logits;
   for (const StepRow &row : step.rows) {
-    row_end += step.token_count;
     if (!row.sample) continue;
-    const float *logits = api_.llama_get_logits_ith(context_.get(), row_end - 1);
-    if (logits == nullptr) throw StageError("EXECUTOR", "llama.cpp returned no logits");
-    if (logits_out != nullptr) {
-      std::copy_n(logits, vocabulary_, logits_out);
-      logits_out += vocabulary_;
-    }
     result.tokens.push_back(choose(sequences_[row.sequence], row.position + step.token_count, logits));
+    logits += vocabulary_;
   }
   result.sample_end_ns = result.tokens.empty() ? result.compute_end_ns : now_ns();
 }

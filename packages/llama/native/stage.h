@@ -19,9 +19,12 @@ struct StageOptions {
   bool first = true;
   // A last stage has the head and samples, the others hand out hidden rows.
   bool last = true;
+  // The node that is overwritten with the hidden rows, where the model would change them on their way in. Empty:
+  // they go in as they are.
+  std::string inject;
   // Positions of one sequence.
   int context_length = 0;
-  // Tokens of one step: llama.cpp's n_batch and n_ubatch.
+  // Most tokens of one step.
   int chunk_tokens = 0;
   int max_sequences = 1;
   int threads = 1;
@@ -29,7 +32,14 @@ struct StageOptions {
   std::string kv_type = "f16";
   // Repack quantised weights for the CPU's kernels at load.
   bool repack = true;
+  // Rows do not depend on how they are grouped into steps: every decode call has 2 to kUniformRows rows. Needs
+  // flash attention and no repacking.
+  bool uniform = false;
 };
+
+// llama.cpp computes 2 to 63 rows alike, one row and 64 or more by other kernels; a multiple of 4 for the sake
+// of its tiles.
+constexpr int kUniformRows = 60;
 
 struct SamplerSettings {
   float temperature = 0;
@@ -49,7 +59,7 @@ struct StepRow {
   bool sample = false;
 };
 
-// All rows have `token_count` tokens. Pointers are borrowed for the call.
+// All rows have `token_count` tokens. Pointers are borrowed for the step.
 struct Step {
   std::vector<StepRow> rows;
   int token_count = 0;
@@ -115,6 +125,27 @@ class Stage {
     // Why the sequence cannot go on, when it cannot.
     std::string broken;
   };
+  // One llama_decode: `token_count` tokens from `first_token` on of `row_count` rows from `first_row` on, which lie
+  // together in the memory of the step.
+  struct Call {
+    int first_row = 0;
+    int row_count = 0;
+    int first_token = 0;
+    int token_count = 0;
+    int tokens() const { return row_count * token_count; }
+  };
+  // The call that runs.
+  struct Current {
+    const float *hidden = nullptr;
+    float *output = nullptr;
+    const std::atomic<bool> *aborted = nullptr;
+    // Rows that llama.cpp computes, and those of them that the step wants.
+    int computed = 0;
+    int wanted = 0;
+    int injected = 0;
+    int captured = 0;
+    std::string error;
+  };
   struct ModelDeleter {
     const LlamaApi *api;
     void operator()(llama_model *model) const { api->llama_model_free(model); }
@@ -124,12 +155,18 @@ class Stage {
     void operator()(llama_context *context) const { api->llama_free(context); }
   };
 
+  void check_uniform() const;
   bool on_node(ggml_tensor *tensor, bool ask);
   Sequence &usable(int sequence);
   void check_rows(const Step &step);
-  void fill_batch(const Step &step);
-  void decode(const Step &step, StepResult &result);
+  std::vector<Call> calls_of(const Step &step) const;
+  int fill_batch(const Step &step, const Call &call);
+  void decode(const Step &step, const Call &call);
+  void read_logits(const Step &step, const Call &call);
   void sample(const Step &step, StepResult &result);
+  int rows_of(ggml_tensor *tensor, int done);
+  void inject(ggml_tensor *tensor);
+  void capture(ggml_tensor *tensor);
   int32_t choose(const Sequence &sequence, int position, const float *logits);
   void truncate(int sequence, int length);
   [[noreturn]] void break_sequence(Sequence &sequence, const std::string &reason);
@@ -147,13 +184,16 @@ class Stage {
   std::string capture_name_;
   std::unique_ptr<Sequence[]> sequences_;
 
-  // The step being decoded.
-  const std::atomic<bool> *aborted_ = nullptr;
-  float *capture_ = nullptr;
-  int captured_ = 0;
-  int capture_rows_ = 0;
-  std::string capture_error_;
+  Current current_;
+  // Where the logits of the next sampling row go; the second is for steps that bring no memory.
+  float *logits_ = nullptr;
+  std::vector<float> own_logits_;
+  // A lone row and the dummy after it.
+  int32_t padded_tokens_[2] = {};
+  std::vector<float> padded_hidden_;
 
+  // Rope positions of a hidden row; tokens always have one.
+  int row_positions_ = 1;
   std::vector<llama_pos> positions_;
   std::vector<int32_t> sequence_counts_;
   std::vector<llama_seq_id> sequence_ids_;

@@ -14,19 +14,10 @@ import { loadAddon, nativeError } from './native.ts'
 import { checkSampler } from './sampler.ts'
 
 /** What the manifest says about a stage file; checked against the file. */
-export interface StageFacts {
-  readonly modelSha256: string
-  readonly manifestSha256: string
-  readonly layerFirst: number
-  /** One past the last layer. */
-  readonly layerEnd: number
-  /** Layers of the whole model. */
-  readonly layerCount: number
-  /** Values in one hidden row. */
-  readonly embedding: number
-  /** Tokens in the vocabulary of the whole model. */
-  readonly vocabulary: number
-}
+export type StageFacts = Pick<
+  StageSpec,
+  'modelSha256' | 'manifestSha256' | 'layerFirst' | 'layerEnd' | 'layerCount' | 'embedding' | 'vocabulary'
+>
 
 export interface LlamaExecutorOptions {
   /** A GGUF file: one stage of a split, or a whole model. */
@@ -36,6 +27,12 @@ export interface LlamaExecutorOptions {
    * @default null
    */
   readonly facts?: StageFacts | null
+  /**
+   * Name of the graph node that is overwritten with the hidden rows before the rest runs, e.g. `inp_scaled` of
+   * gemma: for models that would scale them once more on their way in; null to feed them as they are. Not for
+   * stage 0. A step fails with `EXECUTOR` when the graph has no such node. @default null
+   */
+  readonly inject?: string | null
   /** Positions one sequence may take; at most what the model was trained for. */
   readonly contextLength: number
   /** Most tokens in one step. Part of the identity of the output. @default 64 */
@@ -48,8 +45,18 @@ export interface LlamaExecutorOptions {
   readonly flashAttention?: 'on' | 'off'
   /** @default 'f16' */
   readonly kvType?: 'f16' | 'f32' | 'q8_0'
-  /** Repack quantised weights at load: faster, at the price of a second copy in memory. @default true */
+  /**
+   * Repack quantised weights at load: faster, at the price of a second copy in memory. Part of the identity of the
+   * output. @default true, false where `regime` is `uniform`, which has to do without
+   */
   readonly repack?: boolean
+  /**
+   * `per-row`: a step is one decode call; its output is reproduced by steps of the same shape. `uniform`: the
+   * output does not depend on how tokens were grouped into steps. A step is cut into decode calls of 2 to 60 rows,
+   * and a lone row gets a dummy after it that is dropped again. Needs flash attention; `UNSUPPORTED` for weights of
+   * IQ types and recurrent models. @default 'per-row'
+   */
+  readonly regime?: 'per-row' | 'uniform'
   /** Folder of the llama.cpp libraries. @default {@link findLibraries} */
   readonly libraries?: string
   /** Ends the load with `ABORTED`. */
@@ -76,9 +83,12 @@ interface Settings {
  */
 export async function llamaExecutor(options: LlamaExecutorOptions): Promise<StageExecutor> {
   const settings = checkedSettings(options)
-  const { facts = null, flashAttention = 'on', kvType = 'f16', signal } = options
+  const { facts = null, flashAttention = 'on', kvType = 'f16', regime = 'per-row', signal } = options
+  const uniform = regime === 'uniform'
   const first = facts === null || facts.layerFirst === 0
   const last = facts === null || facts.layerEnd === facts.layerCount
+  const inject = options.inject ?? ''
+  if (first && inject !== '') throw new SeamError('USAGE', `inject is ${inject}; stage 0 takes tokens`)
   const addon = loadAddon()
   const engine = `llama.cpp ${addon.release}`
   if (signal?.aborted) throw new SeamError('ABORTED', `loading of ${options.path} was aborted`)
@@ -86,12 +96,14 @@ export async function llamaExecutor(options: LlamaExecutorOptions): Promise<Stag
     ...settings,
     libraries: options.libraries ?? findLibraries(),
     path: options.path,
-    identity: identityOf(facts, engine, kvType, flashAttention),
+    identity: identityOf(facts, engine, `KV ${kvType}, flash attention ${flashAttention}, ${regime}`),
     first,
     last,
+    inject,
     flashAttention: flashAttention === 'on',
     kvType,
-    repack: options.repack ?? true,
+    repack: options.repack ?? !uniform,
+    uniform,
   })
   const onAbort = () => native.abort()
   signal?.addEventListener('abort', onAbort)
@@ -110,7 +122,7 @@ export async function llamaExecutor(options: LlamaExecutorOptions): Promise<Stag
       ...settings,
       kvType,
       flashAttention,
-      regime: 'per-row',
+      regime,
       engine,
       backend: loaded.backend,
     })
@@ -123,17 +135,12 @@ export async function llamaExecutor(options: LlamaExecutorOptions): Promise<Stag
 }
 
 /** Names what a saved state belongs to. */
-function identityOf(
-  facts: StageFacts | null,
-  engine: string,
-  kvType: string,
-  flashAttention: string,
-): string {
+function identityOf(facts: StageFacts | null, engine: string, mode: string): string {
   const part =
     facts === null
       ? 'a whole model'
       : `layers ${facts.layerFirst}-${facts.layerEnd} of ${facts.modelSha256} split as ${facts.manifestSha256}`
-  return `${part} on ${engine}, KV ${kvType}, flash attention ${flashAttention}`
+  return `${part} on ${engine}, ${mode}`
 }
 
 function checkedSettings(options: LlamaExecutorOptions): Settings {
@@ -277,6 +284,7 @@ function executorOf(native: NativeStage, sink: SpanSink | null, spec: StageSpec)
           sessions.delete(session)
           await native.closeSequence(sequence).catch(() => {})
           free.push(sequence)
+          free.sort((a, b) => a - b) // llama.cpp computes rows of neighbouring streams together
         })()
         return closed
       },

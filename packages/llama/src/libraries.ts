@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { dirname, join } from 'node:path'
 import { SeamError } from '@seamline/core'
@@ -36,6 +37,12 @@ export function findLibraries(): string {
       { cause: error },
     )
   }
+}
+
+/** Release of llama.cpp in the installed node-llama-cpp, e.g. `v0.5.0`. */
+export function llamaRelease(): string {
+  const info = join(dirname(nodeLlamaCpp()), '..', 'llama', 'llama.cpp.info.json')
+  return JSON.parse(readFileSync(info, 'utf8')).tag
 }
 
 /** The entry file of the installed node-llama-cpp. */

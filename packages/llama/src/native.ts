@@ -1,8 +1,7 @@
 import { createRequire } from 'node:module'
-import { dirname, join } from 'node:path'
-import { fileURLToPath } from 'node:url'
 import type { SamplerSettings, StepResult } from '@seamline/core'
 import { isErrorCode, SeamError } from '@seamline/core'
+import { type AddonBuild, builtAddon, type Prebuild, prebuild } from './prebuild.ts'
 
 export interface NativeOptions {
   readonly libraries: string
@@ -10,6 +9,8 @@ export interface NativeOptions {
   readonly identity: string
   readonly first: boolean
   readonly last: boolean
+  /** Empty for none. */
+  readonly inject: string
   readonly contextLength: number
   readonly chunkTokens: number
   readonly maxSequences: number
@@ -17,6 +18,7 @@ export interface NativeOptions {
   readonly flashAttention: boolean
   readonly kvType: string
   readonly repack: boolean
+  readonly uniform: boolean
 }
 
 export interface NativeFacts {
@@ -57,30 +59,48 @@ export interface NativeStage {
   stop(): Promise<void>
 }
 
-export interface Addon {
+export interface Addon extends AddonBuild {
   readonly Stage: new (options: NativeOptions) => NativeStage
-  /** Release of llama.cpp whose headers the addon was built with, e.g. `v0.5.0`. */
-  readonly release: string
+  /** From now on the kernel kills this process with its parent, also while it is stopped. Linux; nothing elsewhere. */
+  dieWithParent(): void
+  /** On a thread of its own; `type` is a number of llama_ftype. Rejects as {@link NativeStage} does. */
+  quantize(libraries: string, path: string, out: string, type: number, threads: number): Promise<void>
 }
 
-const BUILT = join(dirname(fileURLToPath(import.meta.url)), '..', 'dist', 'native', 'stage.node')
-
-/** Throws `UNSUPPORTED` with the command to run when the addon was not built or cannot be loaded. */
-export function loadAddon(path = BUILT): Addon {
-  try {
-    return createRequire(import.meta.url)(path) as Addon
-  } catch (error) {
-    const reason = error instanceof Error ? error.message.split('\n')[0] : String(error)
-    throw new SeamError(
-      'UNSUPPORTED',
-      `the native addon cannot be loaded (${reason}); build it with: pnpm --filter @seamline/llama build`,
-      { cause: error },
-    )
+/**
+ * Loads the addon: the file that the environment variable SEAMLINE_LLAMA_ADDON names, else the prebuilt one of the
+ * package for this platform, else the one that was built here. Throws `UNSUPPORTED` with what is wrong with each.
+ */
+export function loadAddon(
+  chosen = process.env.SEAMLINE_LLAMA_ADDON,
+  { path, obstacle }: Prebuild = prebuild(),
+): Addon {
+  const require = createRequire(import.meta.url)
+  const obstacles = chosen || obstacle === null ? [] : [obstacle]
+  for (const candidate of chosen ? [chosen] : obstacle === null ? [path, builtAddon] : [builtAddon]) {
+    try {
+      return require(candidate) as Addon
+    } catch (error) {
+      obstacles.push((error as Error).message.split('\n')[0]!)
+    }
   }
+  throw new SeamError(
+    'UNSUPPORTED',
+    `no native addon for ${process.platform}-${process.arch}: ${obstacles.join('; ')}. ` +
+      'Build it in a checkout with: pnpm --filter @seamline/llama build',
+  )
 }
 
 /** Turns an error of the addon into a SeamError. */
 export function nativeError(error: unknown): SeamError {
   const code = (error as { code?: unknown }).code
   return SeamError.from(error, isErrorCode(code) ? code : 'EXECUTOR')
+}
+
+/**
+ * Has the kernel kill this process with the one that started it, also while it is stopped and can notice nothing. Linux only:
+ * elsewhere a stopped process outlives its parent until it is continued. Throws `UNSUPPORTED` without the addon.
+ */
+export function dieWithParent(): void {
+  loadAddon().dieWithParent()
 }

@@ -1,9 +1,11 @@
 import { spawn } from 'node:child_process'
-import { writeFile } from 'node:fs/promises'
+import { copyFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { describe, expect, it } from 'vitest'
+import { llamaRelease } from '../src/libraries.ts'
 import { loadAddon } from '../src/native.ts'
+import { builtAddon, prebuild } from '../src/prebuild.ts'
 import { hasModel, inFolder, modelPath } from './model.ts'
 
 const BUILT = pathToFileURL(join(import.meta.dirname, '..', 'dist', 'index.js')).href
@@ -37,10 +39,39 @@ function run(script: string): Promise<{ code: number | null; signal: string | nu
 }
 
 describe('loader', () => {
+  const refused = (message: RegExp) =>
+    expect.objectContaining({ code: 'UNSUPPORTED', message: expect.stringMatching(message) })
+  /** A folder as `build-native.mjs --prebuild` writes it, from the addon that was built here. */
+  const inPrebuild = (build: object, body: (folder: string) => void) =>
+    inFolder(async (folder) => {
+      await copyFile(builtAddon, join(folder, 'stage.node'))
+      await writeFile(join(folder, 'stage.json'), JSON.stringify(build))
+      body(folder)
+    })
+  const release = llamaRelease()
+
   it('says how to build an addon that is not there', () => {
-    expect(() => loadAddon('/nonexistent/stage.node')).toThrow(
-      expect.objectContaining({ code: 'UNSUPPORTED', message: expect.stringMatching(/pnpm .* build/) }),
-    )
+    expect(() => loadAddon('/nonexistent/stage.node')).toThrow(refused(/nonexistent.*pnpm .* build/))
+  })
+
+  it('takes a prebuilt addon for this Node and this release of llama.cpp', async () => {
+    await inPrebuild({ napi: 8, release }, (folder) => {
+      expect(prebuild(folder)).toEqual({ path: join(folder, 'stage.node'), obstacle: null })
+      expect(loadAddon('', prebuild(folder))).toMatchObject({ napi: 8, release })
+      // The built one is another file and stays what is loaded otherwise.
+      expect(loadAddon('', prebuild(folder))).not.toBe(loadAddon('', prebuild(join(folder, 'absent'))))
+    })
+  })
+
+  it('refuses one for others, naming both', async () => {
+    await inPrebuild({ napi: 99, release }, (folder) => {
+      expect(prebuild(folder).obstacle).toMatch(/Node-API 99, this Node has \d+$/)
+    })
+    await inPrebuild({ napi: 8, release: 'v0.4.9' }, (folder) => {
+      expect(prebuild(folder).obstacle).toMatch(/llama\.cpp v0\.4\.9, the installed .* v\d/)
+    })
+    await inPrebuild([], (folder) => expect(prebuild(folder).obstacle).toMatch(/Node-API undefined/))
+    await inFolder(async (folder) => expect(prebuild(folder).obstacle).toMatch(/no .*stage\.node/))
   })
 })
 

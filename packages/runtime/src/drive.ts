@@ -3,11 +3,13 @@ import {
   type Clock,
   type LinkFacts,
   type Message,
+  type SampledToken,
   SeamError,
-  type TokenMessage,
+  type TensorRow,
 } from '@seamline/core'
-import { type Generation, type GenerationRequest, tokenQueue } from './generation.ts'
-import type { Link } from './link.ts'
+import { type Generation, type GenerationRequest, type SavedSequence, tokenQueue } from './generation.ts'
+import type { Link, UnsealedTensor } from './link.ts'
+import type { Answer } from './requests.ts'
 
 /** What a sequence needs of its pipeline. */
 export interface DriveContext {
@@ -20,59 +22,88 @@ export interface DriveContext {
   readonly first: Link
   /** Name of the last stage. */
   readonly lastName: string
-  readonly returnsThroughCoordinator: boolean
-  /** Asks every stage and waits for all. */
-  askAll(message: (request: number) => Message, what: string): Promise<unknown>
+  /** Asks every stage and waits for all; `payload` goes to the stage of that index. */
+  askAll(
+    message: (request: number) => Message,
+    what: string,
+    payload?: (stage: number) => Uint8Array,
+  ): Promise<readonly Answer[]>
   /** Something arrived or was sent on: the watch on progress starts anew. */
   progressed(): void
   /** Every stage has freed the sequence, or cannot be asked any more. */
   over(): void
 }
 
+/** How a sequence begins that was begun before. */
+export interface Resumption {
+  /** Tokens that are known: they are not sampled again. */
+  readonly tokens: readonly number[]
+  /** KV state to start from; without it the tokens are fed again. */
+  readonly saved?: SavedSequence
+  /** Sample at every replayed position and report what the model chooses there. @default false */
+  readonly sampleReplayed?: boolean
+}
+
 /** A generation as the links of its pipeline see it. */
 export interface DrivenSequence extends Generation {
   readonly request: GenerationRequest
+  readonly sequence: number
+  /** Settles once the prompt, or a saved state, is on its way. */
+  readonly begun: Promise<void>
+  readonly tokens: readonly number[]
+  /** Lets stage 0 go on by itself. */
+  goLive(): void
   /** True while a token is due that neither the reader nor credit holds back. */
   readonly waiting: boolean
-  onToken(message: TokenMessage, logits: Float32Array | undefined): void
-  fail(reason: SeamError): void
+  /** Returns true when the sequence goes on from this token. */
+  onToken(sampled: SampledToken, step: number, logits: Float32Array | undefined): boolean
+  /** Ends with `reason`; resolves once every stage has freed the sequence or cannot be asked. */
+  fail(reason: SeamError): Promise<void>
 }
 
 /** Tokens that stage 0 may run ahead of the reader. */
 const TOKEN_WINDOW = 32
 
 /** Opens a sequence on every stage, feeds its prompt in chunks and turns what comes back into a {@link Generation}. */
-export function driveSequence(request: GenerationRequest, context: DriveContext): DrivenSequence {
-  const { sequence, runTag, clock, chunkTokens, first, lastName, returnsThroughCoordinator, askAll } = context
+export function driveSequence(
+  request: GenerationRequest,
+  context: DriveContext,
+  resumption: Resumption = { tokens: [] },
+): DrivenSequence {
+  const { sequence, runTag, clock, chunkTokens, first, lastName, askAll } = context
   const { prompt, sampler, signal } = request
   const startedNs = clock.nowNs()
   const lastChunk = prompt.length - 1 - ((prompt.length - 1) % chunkTokens)
-  const tokens: number[] = []
+  const { saved, sampleReplayed = false } = resumption
+  const tokens = [...resumption.tokens]
+  /** Tokens that have been sampled, or are taken as sampled. */
+  let sampled = sampleReplayed ? 0 : tokens.length
   let epoch = 0
-  let creditLimit = prompt.length + TOKEN_WINDOW
+  let creditLimit = prompt.length
   let ended: Promise<void> | undefined
 
   const queue = tokenQueue(({ position }) => {
     const limit = position + 1 + TOKEN_WINDOW
-    if (ended !== undefined || limit - creditLimit < TOKEN_WINDOW / 2) return
+    if (live && limit - creditLimit >= TOKEN_WINDOW / 2) grant(limit)
+  })
+  let live = false
+
+  function grant(limit: number): void {
+    if (ended !== undefined) return
     creditLimit = limit
     first.send({ kind: 'credit', scope: 'sequence', id: sequence, limit })
-  })
+  }
 
   /** The tokens before the next sampled one, as far back as the penalties look. */
   function tail(): number[] {
-    return sampler.penaltyLastN === 0 ? [] : [...prompt, ...tokens].slice(-sampler.penaltyLastN)
+    return sampler.penaltyLastN === 0
+      ? []
+      : [...prompt, ...tokens.slice(0, sampled)].slice(-sampler.penaltyLastN)
   }
 
   function feed(position: number, ids: readonly number[], sample: boolean): void {
-    first.sendCounted(
-      {
-        ...{ kind: 'tensor', run: runTag, edge: 0, fragment: 0, dtype: 'i32', codec: 'none' },
-        rows: [{ sequence, epoch, position, tokenCount: ids.length, sample }],
-        shape: [ids.length, 1],
-      },
-      asBytes(Int32Array.from(ids)),
-    )
+    const rows = [{ sequence, epoch, position, tokenCount: ids.length, sample }]
+    first.sendCounted(tokenTensor(runTag, rows, ids), asBytes(Int32Array.from(ids)))
   }
 
   async function begin(): Promise<void> {
@@ -84,10 +115,24 @@ export function driveSequence(request: GenerationRequest, context: DriveContext)
     )
     if (ended !== undefined) return
     context.progressed()
-    first.send({ kind: 'credit', scope: 'sequence', id: sequence, limit: creditLimit })
-    for (let at = 0; at < prompt.length; at += chunkTokens) {
-      feed(at, prompt.slice(at, at + chunkTokens), at === lastChunk)
+    if (saved !== undefined) {
+      const { position, states } = saved
+      await context.askAll(
+        (id) => ({ kind: 'stateSet', request: id, sequence, position, epoch, checksum: -1 }),
+        `restoring of sequence ${sequence}`,
+        (stage) => states[stage]!,
+      )
+      return feedFrom(position)
     }
+    for (let at = 0; at < prompt.length; at += chunkTokens) {
+      const sample = at === lastChunk && (tokens.length === 0 || sampleReplayed)
+      feed(at, prompt.slice(at, at + chunkTokens), sample)
+    }
+  }
+
+  /** Feeds again what follows position `from`: the last token known, or the last chunk in its recorded shape. */
+  function feedFrom(from: number): void {
+    if (ended === undefined) feed(from, from >= prompt.length ? tokens.slice(-1) : prompt.slice(from), true)
   }
 
   /** Frees the sequence everywhere, then ends the iteration. */
@@ -105,23 +150,45 @@ export function driveSequence(request: GenerationRequest, context: DriveContext)
     return ended
   }
 
-  async function rollback(keepTokens: number): Promise<void> {
+  /** Drops all but `keepTokens` tokens on every stage, where nothing moves then, and returns the KV length. */
+  async function truncate(keepTokens: number): Promise<number> {
     if (ended !== undefined)
       throw new SeamError('CLOSED', `sequence ${sequence} has ended: its KV cells are free`)
     if (!Number.isSafeInteger(keepTokens) || keepTokens < 0 || keepTokens > tokens.length) {
       throw new SeamError('USAGE', `cannot keep ${keepTokens} tokens: ${tokens.length} were generated`)
     }
     tokens.length = keepTokens
+    sampled = keepTokens
     queue.drop(prompt.length + keepTokens)
     epoch++
-    // The last token kept is fed again to sample the next; without one, the last chunk in its recorded shape.
     const position = keepTokens > 0 ? prompt.length + keepTokens - 1 : lastChunk
     await askAll(
       (id) => ({ kind: 'rollback', request: id, sequence, position, epoch, tail: tail() }),
       `rollback of sequence ${sequence}`,
     )
     context.progressed()
-    if (ended === undefined) feed(position, keepTokens > 0 ? tokens.slice(-1) : prompt.slice(lastChunk), true)
+    return position
+  }
+
+  async function save(): Promise<SavedSequence> {
+    const position = await truncate(tokens.length)
+    const answers = await askAll(
+      (id) => ({ kind: 'stateGet', request: id, sequence, reply: false, checksum: -1 }),
+      `state of sequence ${sequence}`,
+    )
+    const saved = { prompt, tokens: [...tokens], position, states: answers.map(({ payload }) => payload) }
+    feedFrom(position)
+    return saved
+  }
+
+  /** One after the other: each starts where the last one has left every stage. */
+  function inTurn<T>(action: () => Promise<T>): Promise<T> {
+    const result = settled.then(action, action)
+    settled = result.then(
+      () => {},
+      () => {},
+    )
+    return result
   }
 
   const cancel = () => finish('cancel', new SeamError('ABORTED', `sequence ${sequence} was cancelled`))
@@ -129,32 +196,50 @@ export function driveSequence(request: GenerationRequest, context: DriveContext)
 
   const driven: DrivenSequence = {
     request,
+    sequence,
+    tokens,
     startedNs,
     cancel,
+    get begun() {
+      return begun
+    },
     get waiting() {
-      return ended === undefined && prompt.length + tokens.length - 1 < creditLimit
+      return ended === undefined && prompt.length + sampled - 1 < creditLimit
     },
-    onToken(message, logits) {
-      if (ended !== undefined || message.epoch !== epoch) return
-      const { token, position, finish: end } = message
-      const due = prompt.length + tokens.length
-      if (position !== due) {
+    onToken({ epoch: sampledIn, position, token, finish: end }, step, logits) {
+      if (ended !== undefined || sampledIn !== epoch) return false
+      const due = prompt.length + sampled
+      // Within a replayed window nothing is sampled.
+      const mostDue = prompt.length + Math.max(sampled, tokens.length)
+      if (position < due || position > mostDue) {
         const text = `token for position ${position} from ${lastName} where ${due} was due`
-        return driven.fail(new SeamError('PROTOCOL', text, { worker: lastName }))
+        void driven.fail(new SeamError('PROTOCOL', text, { worker: lastName }))
+        return false
       }
-      tokens.push(token)
+      const isReplayed = position < prompt.length + tokens.length
+      sampled = position - prompt.length + 1
+      if (!isReplayed) tokens.push(token)
       context.progressed()
+      const finished = isReplayed && sampled < tokens.length ? 'none' : end
       const receivedNs = clock.nowNs()
-      queue.push({ token, position, finish: end, receivedNs, ...(logits === undefined ? {} : { logits }) })
-      if (end !== 'none') void finish('close')
-      else if (returnsThroughCoordinator)
-        first.sendCounted({ kind: 'token', sequence, epoch, position, token, finish: end })
+      queue.push({
+        token,
+        position,
+        finish: finished,
+        receivedNs,
+        step,
+        ...(logits === undefined ? {} : { logits }),
+      })
+      if (finished === 'none') return true
+      void finish('close')
+      return false
     },
-    fail: (reason) => void finish('cancel', reason),
-    rollback(keepTokens) {
-      // One after the other: a rollback starts where the last one has left every stage.
-      settled = settled.catch(() => {}).then(() => rollback(keepTokens))
-      return settled
+    fail: (reason) => finish('cancel', reason),
+    rollback: (keepTokens) => inTurn(async () => feedFrom(await truncate(keepTokens))),
+    save: () => inTurn(save),
+    goLive() {
+      live = true
+      grant(prompt.length + tokens.length + TOKEN_WINDOW)
     },
     [Symbol.asyncIterator]: () => ({
       next: () => queue.next(),
@@ -165,9 +250,19 @@ export function driveSequence(request: GenerationRequest, context: DriveContext)
     }),
   }
   signal?.addEventListener('abort', onAbort, { once: true })
-  let settled = begin()
-  settled.catch((error) => driven.fail(SeamError.from(error, 'WORKER')))
+  const begun = begin()
+  begun.catch((error) => driven.fail(SeamError.from(error, 'WORKER')))
+  let settled: Promise<void> = begun
   return driven
+}
+
+/** Token ids for stage 0: one for each token of `rows`, in order. */
+export function tokenTensor(run: number, rows: readonly TensorRow[], ids: readonly number[]): UnsealedTensor {
+  return {
+    ...{ kind: 'tensor', run, edge: 0, fragment: 0, dtype: 'i32', codec: 'none' },
+    rows,
+    shape: [ids.length, 1],
+  }
 }
 
 /** Throws `USAGE`, `LIMIT` or `ABORTED` for a request that no pipeline of these facts can serve. */
@@ -185,7 +280,7 @@ export function checkRequest(request: GenerationRequest, { vocabulary, contextLe
   if (prompt.length + maxTokens > contextLength) {
     throw new SeamError(
       'LIMIT',
-      `${prompt.length} prompt tokens + ${maxTokens} new tokens exceed the context of ${contextLength} tokens`,
+      `${prompt.length} prompt tokens + ${maxTokens} new tokens exceed the context of ${contextLength} tokens: ask for fewer, or start the workers with a larger context`,
     )
   }
 }

@@ -1,4 +1,4 @@
-import { type LinkFacts, SeamError, type StageSpec } from '@seamline/core'
+import { type LinkFacts, SeamError } from '@seamline/core'
 
 /** Facts without an opinion: equal to everything. */
 export const NO_OPINION: LinkFacts = {
@@ -37,17 +37,6 @@ const FACT_NAMES: Readonly<Record<keyof LinkFacts, string>> = {
   threads: 'threads',
   engine: 'engine',
   backend: 'back end',
-}
-
-/** The facts of a stage as it states them in a handshake. */
-export function factsOf(spec: StageSpec): LinkFacts {
-  const { modelSha256, manifestSha256, layerFirst, layerEnd, layerCount, embedding, vocabulary } = spec
-  const { contextLength, chunkTokens, maxSequences, kvType, flashAttention, regime, threads } = spec
-  const { engine, backend } = spec
-  return {
-    ...{ modelSha256, manifestSha256, layerFirst, layerEnd, layerCount, embedding, vocabulary },
-    ...{ contextLength, chunkTokens, maxSequences, kvType, flashAttention, regime, threads, engine, backend },
-  }
 }
 
 /** Facts that two stages of one run must share: all but where each one's layers lie. */

@@ -22,7 +22,33 @@ export interface TokenEvent {
   readonly logits?: Float32Array
   /** When it arrived, on this host's clock. */
   readonly receivedNs: number
+  /** Number of the step that sampled it: tokens of several sequences with one step shared a decode call. */
+  readonly step: number
 }
+
+/** A sequence apart from its workers: what another chain of the same stages needs to go on with it. */
+export interface SavedSequence {
+  readonly prompt: readonly number[]
+  /** Tokens generated so far; the last one is not in the KV cache yet. */
+  readonly tokens: readonly number[]
+  /** KV length that the states have. */
+  readonly position: number
+  /** One a stage, in the order of their layers; opaque. */
+  readonly states: readonly Uint8Array[]
+}
+
+/** A sequence to be computed again from its tokens. */
+export interface ReplayPart {
+  readonly request: GenerationRequest
+  /** What was generated before. */
+  readonly tokens: readonly number[]
+}
+
+/**
+ * Tokens that were fed in one step: the part, which of its tokens, and how many from there on (default 1, the same for all of a
+ * step). Only the last token of such a window is sampled after.
+ */
+export type ReplayStep = readonly { readonly part: number; readonly index: number; readonly count?: number }[]
 
 /**
  * The tokens of one sequence in order. Iterating drives it: the pipeline works a bounded number of tokens ahead of
@@ -37,6 +63,8 @@ export interface Generation extends AsyncIterable<TokenEvent> {
    * are those that would have followed. What was dropped and not yet read is not delivered.
    */
   rollback(keepTokens: number): Promise<void>
+  /** Takes the sequence out of every stage as it stands after the last token received, and goes on. */
+  save(): Promise<SavedSequence>
   /** Frees the KV cells on every stage; the iteration throws `ABORTED`. Idempotent. */
   cancel(): Promise<void>
 }

@@ -4,7 +4,14 @@
  *
  * @packageDocumentation
  */
-export { checkFacts, factsOf, NO_OPINION, sharedFacts } from './facts.ts'
-export type { Generation, GenerationRequest, TokenEvent } from './generation.ts'
+export type {
+  Generation,
+  GenerationRequest,
+  ReplayPart,
+  ReplayStep,
+  SavedSequence,
+  TokenEvent,
+} from './generation.ts'
 export { connectPipeline, type Pipeline, type PipelineOptions, type StageTrace } from './pipeline.ts'
+export { recordedSteps } from './replay.ts'
 export { createWorker, DEFAULT_LIVENESS_MS, type Worker, type WorkerOptions } from './worker.ts'

@@ -8,27 +8,31 @@ import {
   spanTag,
 } from '@seamline/core'
 import type { Pulse } from './link.ts'
-import type { Job, Sequence } from './sequence.ts'
+import type { Job, JobRow, Sequence } from './sequence.ts'
 
 /** What the stage around the lane decides. */
 export interface LaneOutlet {
   /** False while the next stage has no credit or no buffer is free. */
   canStart(): boolean
+  /** False while enough groups of sequences are on their way round the chain: mergeable jobs wait and gather. */
+  canDecode(): boolean
   /** Takes the memory that `job` needs and returns where its hidden rows go; null on a last stage. */
   begin(job: Job): Float32Array | null
-  /** The step is done; `current` is false when its sequence was rolled back or ended meanwhile. */
-  done(job: Job, result: StepResult, current: boolean): void
-  failed(job: Job, error: SeamError, current: boolean): void
+  /** The step is done; `current` are the rows whose sequence was neither rolled back nor ended meanwhile. */
+  done(job: Job, result: StepResult, current: readonly JobRow[]): void
+  failed(job: Job, error: SeamError, current: readonly JobRow[]): void
 }
 
 /**
- * Feeds the executor: one step at a time of each sequence, in turn, and never more than {@link MAX_IN_FLIGHT} at the engine, so that
- * it has its next step at hand while the event loop sends the last one.
+ * Feeds the executor. Jobs of one sequence run in order and one at a time; between sequences the one that waited
+ * longest is next. Never more than {@link MAX_IN_FLIGHT} steps at the engine, so that it has its next step at hand while the
+ * event loop sends the last one.
  */
 export interface Lane {
   readonly pulse: Pulse
+  /** Queues `job`; {@link poke} starts what can be started once all jobs that came together are queued. */
   push(job: Job): void
-  /** Drops what `sequence` has queued and resolves when it is not in the engine any more. */
+  /** Takes what `sequence` has queued out and resolves when it is not in the engine any more. */
   clear(sequence: Sequence): Promise<void>
   /** Looks again whether something can start. */
   poke(): void
@@ -36,31 +40,69 @@ export interface Lane {
 
 const MAX_IN_FLIGHT = 2
 
-export function lane(executor: StageExecutor, outlet: LaneOutlet, clock: Clock, sink: SpanSink | null): Lane {
-  /** Sequences with queued jobs that are not in the engine, in the order of their turn. */
-  const turn: Sequence[] = []
+/** @param rowsPerStep sequences that mergeable jobs may bring together in one step */
+export function lane(
+  executor: StageExecutor,
+  outlet: LaneOutlet,
+  clock: Clock,
+  sink: SpanSink | null,
+  rowsPerStep: number,
+): Lane {
+  let queue: Job[] = []
   const isLast = executor.spec.layerEnd === executor.spec.layerCount
+  const mostRows = Math.min(rowsPerStep, executor.spec.chunkTokens)
   let inFlight = 0
   let completedSteps = 0
   let startedNs = 0
+  let turn = 0
 
   function poke(): void {
-    while (inFlight < MAX_IN_FLIGHT && turn.length > 0 && outlet.canStart()) start(turn.shift()!)
+    while (inFlight < MAX_IN_FLIGHT && queue.length > 0 && outlet.canStart()) {
+      const job = next()
+      if (job === undefined) return
+      start(job)
+    }
   }
 
-  function start(sequence: Sequence): void {
-    const job = sequence.jobs.shift()!
-    const { row } = job
-    const tag = spanTag(row.sequence, row.position)
-    sequence.inEngine = true
+  /** Takes the job out of the queue whose sequences have waited longest, with what may share its step. */
+  function next(): Job | undefined {
+    const blocked = new Set<Sequence>()
+    const ready: Job[] = []
+    const canDecode = outlet.canDecode()
+    for (const job of queue) {
+      const isFree = job.rows.every(({ sequence }) => !sequence.inEngine && !blocked.has(sequence))
+      if (isFree && (canDecode || !job.mergeable)) ready.push(job)
+      for (const { sequence } of job.rows) blocked.add(sequence)
+    }
+    // Stable: equally long waits are served in the order of arrival.
+    ready.sort((a, b) => lastServed(a) - lastServed(b))
+    const first = ready[0]
+    if (first === undefined) return undefined
+    const together = first.mergeable ? ready.filter((job) => job.mergeable).slice(0, mostRows) : [first]
+    queue = queue.filter((job) => !together.includes(job))
+    // The order of rows is part of the shape of a step: it must not depend on who came first.
+    together.sort((a, b) => a.rows[0]!.sequence.id - b.rows[0]!.sequence.id)
+    return together.length === 1 ? first : merge(together)
+  }
+
+  function start(job: Job): void {
+    const { sequence, row } = job.rows[0]!
+    const tag = spanTag(sequence.id, row.position)
+    turn++
+    for (const { sequence } of job.rows) {
+      sequence.inEngine = true
+      sequence.served = turn
+    }
     if (inFlight++ === 0) startedNs = clock.nowNs()
     let running: Promise<StepResult>
     try {
       const output = outlet.begin(job)
       const input = job.input()
       if (sink !== null) sink.span(SpanName.stageQueue, job.arrivedNs, clock.nowNs(), tag, input.byteLength)
-      const { position, tokenCount, sample } = row
-      const rows = [{ session: sequence.session, position, tokenCount, sample: isLast && sample }]
+      const rows = job.rows.map(({ sequence: { session }, row: { position, tokenCount, sample } }) => ({
+        ...{ session, position, tokenCount },
+        sample: isLast && sample,
+      }))
       running = executor.step({ rows, input, output, logits: job.logits ?? null, tag })
     } catch (error) {
       running = Promise.reject(error)
@@ -74,16 +116,14 @@ export function lane(executor: StageExecutor, outlet: LaneOutlet, clock: Clock, 
     )
   }
 
-  function leave(job: Job, report: (current: boolean) => void): void {
-    const { sequence } = job
+  function leave(job: Job, report: (current: readonly JobRow[]) => void): void {
     if (--inFlight > 0) startedNs = clock.nowNs()
-    sequence.inEngine = false
-    report(!sequence.ended && sequence.epoch === job.row.epoch)
+    for (const { sequence } of job.rows) sequence.inEngine = false
+    report(job.rows.filter(({ sequence, row }) => !sequence.ended && sequence.epoch === row.epoch))
     job.release()
-    if (sequence.jobs.length > 0) turn.push(sequence)
-    sequence.whenIdle.splice(0).forEach((resolve) => {
-      resolve()
-    })
+    for (const { sequence } of job.rows) {
+      for (const resolve of sequence.whenIdle.splice(0)) resolve()
+    }
     poke()
   }
 
@@ -92,17 +132,33 @@ export function lane(executor: StageExecutor, outlet: LaneOutlet, clock: Clock, 
       return { completedSteps, busyNs: inFlight > 0 ? clock.nowNs() - startedNs : 0 }
     },
     push(job) {
-      const { sequence } = job
-      sequence.jobs.push(job)
-      if (!sequence.inEngine && sequence.jobs.length === 1) turn.push(sequence)
-      poke()
+      queue.push(job)
     },
     async clear(sequence) {
-      for (const job of sequence.jobs.splice(0)) job.release()
-      const at = turn.indexOf(sequence)
-      if (at !== -1) turn.splice(at, 1)
+      for (const job of queue) {
+        job.rows = job.rows.filter((row) => row.sequence !== sequence)
+        if (job.rows.length === 0) job.release()
+      }
+      queue = queue.filter((job) => job.rows.length > 0)
       if (sequence.inEngine) await new Promise<void>((resolve) => sequence.whenIdle.push(resolve))
     },
     poke,
+  }
+}
+
+function lastServed(job: Job): number {
+  return Math.min(...job.rows.map(({ sequence }) => sequence.served))
+}
+
+/** One job of the rows of several, each of one token id. */
+function merge(jobs: readonly Job[]): Job {
+  return {
+    rows: jobs.flatMap((job) => job.rows),
+    mergeable: true,
+    arrivedNs: jobs[0]!.arrivedNs,
+    input: () => Int32Array.from(jobs.flatMap((job) => [...job.input()])),
+    release() {
+      for (const job of jobs) job.release()
+    },
   }
 }

@@ -151,7 +151,7 @@ function linkCore(
     },
     send(message, payload) {
       if (ended !== undefined || framing === undefined) return
-      transmit(framing.encode(message, payload))
+      transmit(framing.encode(sealed(message, payload), payload))
     },
     sendInPlace(unsealed, room, payloadStart, payloadBytes, tag, released) {
       if (ended !== undefined || framing === undefined) {
@@ -177,8 +177,7 @@ function linkCore(
       })
     },
     sendCounted(unsealed, payload) {
-      const seal = checksum && payload !== undefined ? crc32(payload) : -1
-      link.send({ ...unsealed, step: sentSteps++, sentNs: clock.nowNs(), checksum: seal }, payload)
+      link.send({ ...unsealed, step: sentSteps++, sentNs: clock.nowNs(), checksum: -1 }, payload)
     },
     close() {
       clearInterval(beat)
@@ -262,6 +261,11 @@ function linkCore(
     onClose(reason) {
       end(reason)
     },
+  }
+
+  function sealed(message: Message, payload: Uint8Array | undefined): Message {
+    if (!checksum || payload === undefined || !('checksum' in message)) return message
+    return { ...message, checksum: crc32(payload) }
   }
 
   /** A peer that has ended takes nothing more: its end is about to be reported, and is the better reason. */

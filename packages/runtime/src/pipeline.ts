@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import {
+  asBytes,
   asFloat32,
   type Clock,
   type CodecFactory,
@@ -11,15 +12,17 @@ import {
   monotonicClock,
   SeamError,
   type SpanSink,
+  type TokenMessage,
   type Transport,
 } from '@seamline/core'
-import { deferred } from './deferred.ts'
-import { checkRequest, type DrivenSequence, driveSequence } from './drive.ts'
+import { deferred, within } from './deferred.ts'
+import { checkRequest, type DrivenSequence, driveSequence, type Resumption, tokenTensor } from './drive.ts'
 import { checkFacts, NO_OPINION, sharedFacts } from './facts.ts'
-import type { Generation, GenerationRequest } from './generation.ts'
+import type { Generation, GenerationRequest, ReplayPart, ReplayStep, SavedSequence } from './generation.ts'
 import { dialWithHello } from './handshake.ts'
 import type { Link, LinkHandler, LinkSettings } from './link.ts'
-import { requestTable, settleAll } from './requests.ts'
+import { checkReplay, oneByOne } from './replay.ts'
+import { type Answer, requestTable, settleAll } from './requests.ts'
 import { DEFAULT_LIVENESS_MS } from './worker.ts'
 
 export interface PipelineOptions {
@@ -39,6 +42,11 @@ export interface PipelineOptions {
   readonly livenessMs?: number
   /** A compute step, or a request that waits, may take this long without any stage finishing a step. @default 60000 */
   readonly progressMs?: number
+  /**
+   * Sequences that stage 0 may put into one decode step. Above 1 the output depends on which sequences met, unless the
+   * stages run in the `uniform` regime. @default 1
+   */
+  readonly rowsPerStep?: number
   /** CRC-32 over payloads; off where the transport authenticates. @default true */
   readonly checksum?: boolean
   readonly clock?: Clock
@@ -67,6 +75,17 @@ export interface Pipeline {
   readonly returnsThroughCoordinator: boolean
   /** Starts a sequence. Throws `LIMIT` or `USAGE` at once; everything later comes out of the iteration. */
   generate(request: GenerationRequest): Generation
+  /** Goes on with a sequence that was saved, here or on another chain of the same stages. */
+  restore(saved: SavedSequence, request: Omit<GenerationRequest, 'prompt'>): Generation
+  /**
+   * Computes sequences again from their tokens, in the batch shapes they had, and goes on from there. `steps` are the
+   * recorded decode steps in order; by default every token had a step of its own. With `sampleReplayed` the generations also
+   * report what the model chooses after the prompt and each replayed row.
+   */
+  replay(
+    parts: readonly ReplayPart[],
+    options?: { readonly steps?: readonly ReplayStep[]; readonly sampleReplayed?: boolean },
+  ): Promise<readonly Generation[]>
   startTrace(): Promise<void>
   /** Takes the spans out of every worker, in the order of the stages. */
   fetchTraces(): Promise<readonly StageTrace[]>
@@ -103,6 +122,7 @@ export async function connectPipeline(options: PipelineOptions): Promise<Pipelin
   const codec = options.codec ?? 'f32'
   const livenessMs = options.livenessMs ?? DEFAULT_LIVENESS_MS
   const progressMs = options.progressMs ?? DEFAULT_PROGRESS_MS
+  const rowsPerStep = options.rowsPerStep ?? 1
   const clock = options.clock ?? monotonicClock
   const run = randomBytes(8).toString('hex')
   const runTag = Number.parseInt(run.slice(-8), 16)
@@ -142,6 +162,7 @@ export async function connectPipeline(options: PipelineOptions): Promise<Pipelin
     codecs: [codec],
     framings: framings.map((framing) => framing.id),
     maxPayloadBytes: settings.maxPayloadBytes,
+    rowsPerStep,
   }
 
   async function dial({ name: workerName, address }: { name: string; address: string }): Promise<void> {
@@ -188,8 +209,10 @@ export async function connectPipeline(options: PipelineOptions): Promise<Pipelin
     return {
       target(message, payloadBytes) {
         if (message.kind === 'token') {
-          const due =
-            active.get(message.sequence)?.request.returnLogits === true ? stage.hello.facts.vocabulary * 4 : 0
+          const wanted = message.tokens.filter(
+            ({ sequence }) => active.get(sequence)?.request.returnLogits === true,
+          )
+          const due = wanted.length * stage.hello.facts.vocabulary * 4
           if (payloadBytes !== due) {
             throw new SeamError(
               'PROTOCOL',
@@ -211,20 +234,18 @@ export async function connectPipeline(options: PipelineOptions): Promise<Pipelin
             stage.pulseNs = clock.nowNs()
             return noteProgress()
           case 'token':
-            active
-              .get(message.sequence)
-              ?.onToken(message, payload.length === 0 ? undefined : asFloat32(payload))
-            return
+            return onTokens(message, payload)
           case 'error': {
             const error = new SeamError(message.code, message.message, {
               worker: message.worker || stage.name,
             })
             if (message.request !== 0) requests.refuse(message.request, error)
-            else active.get(message.sequence)?.fail(error)
+            else void active.get(message.sequence)?.fail(error)
             return
           }
           case 'ack':
           case 'traceFetch':
+          case 'stateGet':
             return requests.answer(message.request, message, payload)
           case 'probe':
             return
@@ -250,8 +271,28 @@ export async function connectPipeline(options: PipelineOptions): Promise<Pipelin
     }
   }
 
-  const askAll = (message: (request: number) => Message, what: string) =>
-    settleAll(stages.map((stage) => requests.ask(stage, message, what)))
+  function onTokens({ tokens, step }: TokenMessage, payload: Uint8Array): void {
+    const logitsBytes = facts.vocabulary * 4
+    let at = 0
+    const going = tokens.filter((sampled) => {
+      const driven = active.get(sampled.sequence)
+      let logits: Float32Array | undefined
+      if (driven?.request.returnLogits === true) {
+        logits = asFloat32(payload.subarray(at, at + logitsBytes))
+        at += logitsBytes
+      }
+      return driven?.onToken(sampled, step, logits) === true
+    })
+    if (returnsThroughCoordinator && going.length > 0)
+      stages[0]!.link.sendCounted({ kind: 'token', tokens: going })
+  }
+
+  const askAll = (
+    message: (request: number) => Message,
+    what: string,
+    payload?: (stage: number) => Uint8Array,
+  ): Promise<Answer[]> =>
+    settleAll(stages.map((stage, i) => requests.ask(stage, message, what, payload?.(i))))
 
   // ---- failure and progress
 
@@ -261,7 +302,7 @@ export async function connectPipeline(options: PipelineOptions): Promise<Pipelin
     clearTimeout(suspicion)
     clearInterval(watchdog)
     requests.fail(reason)
-    for (const generation of [...active.values()]) generation.fail(reason)
+    for (const generation of [...active.values()]) void generation.fail(reason)
     for (const { link } of stages) link.fail(reason, name)
     closed.resolve(reason)
   }
@@ -324,13 +365,13 @@ export async function connectPipeline(options: PipelineOptions): Promise<Pipelin
     }
   }
 
-  function generate(request: GenerationRequest): Generation {
+  function drive(request: GenerationRequest, resumption?: Resumption): DrivenSequence {
     if (failure !== undefined) throw failure
     if (closing !== undefined) throw new SeamError('CLOSED', 'the pipeline is closed')
     checkRequest(request, facts)
     const sequence = ++lastSequence
-    const driven = driveSequence(request, {
-      ...{ sequence, runTag, clock, askAll, returnsThroughCoordinator },
+    const context = {
+      ...{ sequence, runTag, clock, askAll },
       chunkTokens: facts.chunkTokens,
       first: stages[0]!.link,
       lastName: stages.at(-1)!.name,
@@ -338,8 +379,40 @@ export async function connectPipeline(options: PipelineOptions): Promise<Pipelin
         progressedNs = clock.nowNs()
       },
       over: () => active.delete(sequence),
-    })
+    }
+    const driven = driveSequence(request, context, resumption)
     active.set(sequence, driven)
+    return driven
+  }
+
+  /** Starts a sequence that stage 0 carries on by itself as soon as it has begun. */
+  function start(request: GenerationRequest, resumption?: Resumption): Generation {
+    const driven = drive(request, resumption)
+    driven.begun.then(driven.goLive, () => {})
+    return driven
+  }
+
+  async function replay(
+    parts: readonly ReplayPart[],
+    steps: readonly ReplayStep[],
+    sampleReplayed: boolean,
+  ): Promise<readonly Generation[]> {
+    checkReplay(parts, steps, facts.chunkTokens, sampleReplayed)
+    const driven = parts.map(({ request, tokens }) => drive(request, { tokens, sampleReplayed }))
+    await settleAll(driven.map(({ begun }) => begun))
+    for (const step of steps) {
+      const ids = step.flatMap(({ part, index, count = 1 }) =>
+        parts[part]!.tokens.slice(index, index + count),
+      )
+      const rows = step.map(({ part, index, count: tokenCount = 1 }) => {
+        const { request, tokens } = parts[part]!
+        const sample = sampleReplayed || index + tokenCount === tokens.length
+        const position = request.prompt.length + index
+        return { sequence: driven[part]!.sequence, epoch: 0, position, tokenCount, sample }
+      })
+      stages[0]!.link.sendCounted(tokenTensor(runTag, rows, ids), asBytes(Int32Array.from(ids)))
+    }
+    for (const { goLive } of driven) goLive()
     return driven
   }
 
@@ -361,7 +434,15 @@ export async function connectPipeline(options: PipelineOptions): Promise<Pipelin
     facts,
     stages: stages.map(({ name: worker, address, hello: { facts } }) => ({ name: worker, address, facts })),
     returnsThroughCoordinator,
-    generate,
+    generate: (request) => start(request),
+    restore(saved, request) {
+      if (saved.states.length !== stages.length) {
+        throw new SeamError('MISMATCH', `${saved.states.length} saved states for ${stages.length} stages`)
+      }
+      return start({ ...request, prompt: saved.prompt }, { tokens: saved.tokens, saved })
+    },
+    replay: (parts, { steps = oneByOne(parts), sampleReplayed = false } = {}) =>
+      replay(parts, steps, sampleReplayed),
     async startTrace() {
       await askAll((request) => ({ kind: 'traceControl', request, level: 1 }), 'start of the trace')
     },
@@ -393,7 +474,9 @@ export async function connectPipeline(options: PipelineOptions): Promise<Pipelin
         clearTimeout(suspicion)
         clearInterval(watchdog)
         const reason = new SeamError('ABORTED', 'the pipeline was closed')
-        await Promise.allSettled([...active.values()].map((generation) => generation.fail(reason)))
+        const freed = Promise.all([...active.values()].map((generation) => generation.fail(reason)))
+        await within(freed, livenessMs, 'close of the pipeline').catch(() => {})
+        requests.fail(reason)
         await Promise.allSettled(stages.map(({ link }) => link.close()))
         closed.resolve(failure)
       })()

@@ -16,7 +16,7 @@ export interface Peer {
 /** Requests that wait for their answers, each with a deadline. */
 export interface Requests {
   /** Sends what `message` makes of a fresh request number. Rejects with the peer's refusal, or `TIMEOUT` naming it. */
-  ask(peer: Peer, message: (request: number) => Message, what: string): Promise<Answer>
+  ask(peer: Peer, message: (request: number) => Message, what: string, payload?: Uint8Array): Promise<Answer>
   /** True while `request` waits: only then may its answer have a payload. */
   has(request: number): boolean
   answer(request: number, message: Message, payload: Uint8Array): void
@@ -30,12 +30,12 @@ export function requestTable(timeoutMs: number): Requests {
   let last = 0
   let failure: SeamError | undefined
   return {
-    async ask({ name, link }, message, what) {
+    async ask({ name, link }, message, what, payload) {
       if (failure !== undefined) throw failure
       const request = ++last
       const answer = deferred<Answer>()
       waiting.set(request, answer)
-      link.send(message(request))
+      link.send(message(request), payload)
       try {
         return await within(answer.promise, timeoutMs, `${what} on ${name}`, name)
       } finally {

@@ -24,9 +24,12 @@ export function checkTensor(
   }
   const { rows, shape, dtype, codec: codecId } = message
   const [count, columns] = shape
-  const row = rows[0]
-  if (rows.length !== 1 || row === undefined) {
-    throw new SeamError('UNSUPPORTED', `${name} takes one row group a tensor, got ${rows.length}`)
+  const tokenCount = rows[0]?.tokenCount ?? 0
+  if (rows.some((row) => row.tokenCount !== tokenCount)) {
+    throw new SeamError(
+      'PROTOCOL',
+      `rows of ${rows.map((row) => row.tokenCount).join(', ')} tokens in one tensor on ${name}`,
+    )
   }
   const expected =
     codec === undefined
@@ -38,10 +41,11 @@ export function checkTensor(
       `${name} takes rows of ${expected.columns} x ${expected.dtype} in codec ${expected.codec}, got ${columns} x ${dtype} in ${codecId}`,
     )
   }
-  if (count !== row.tokenCount || count < 1 || count > spec.chunkTokens) {
+  const due = rows.length * tokenCount
+  if (count !== due || count < 1 || count > spec.chunkTokens) {
     throw new SeamError(
       'PROTOCOL',
-      `tensor of ${count} rows for ${row.tokenCount} tokens on ${name}, whose chunk is ${spec.chunkTokens} tokens`,
+      `tensor of ${count} rows for ${due} tokens on ${name}, whose chunk is ${spec.chunkTokens} tokens`,
     )
   }
   if (message.run !== runTag) {

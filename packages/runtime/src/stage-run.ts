@@ -4,28 +4,29 @@ import {
   type Clock,
   type Codec,
   type CodecFactory,
-  type FinishReason,
   type HelloMessage,
   type Message,
   type OpenMessage,
   type RollbackMessage,
+  type SampledToken,
   SeamError,
   SpanName,
   type SpanRecorder,
   type StageExecutor,
+  type StateGetMessage,
+  type StateSetMessage,
   spanTag,
   type TensorMessage,
   type TensorRow,
-  type TokenMessage,
 } from '@seamline/core'
 import { type Slot, slotPool } from './buffers.ts'
 import { deferred } from './deferred.ts'
 import { type Edge, edgeWith } from './edge.ts'
-import { checkFacts, factsOf, sharedFacts } from './facts.ts'
+import { checkFacts, sharedFacts } from './facts.ts'
 import { type LaneOutlet, lane } from './lane.ts'
 import type { Link, LinkHandler } from './link.ts'
 import { checkTensor, expectRow } from './rows.ts'
-import { type Job, type Sequence, sequenceOf } from './sequence.ts'
+import { compact, type Job, type JobRow, type Sequence, sequenceOf } from './sequence.ts'
 
 export interface StageRunOptions {
   readonly name: string
@@ -36,6 +37,10 @@ export interface StageRunOptions {
   readonly headroomBytes: number
   /** 16 hex digits. */
   readonly run: string
+  /** Sequences that may share a decode step on stage 0. */
+  readonly rowsPerStep: number
+  /** Most bytes of one sequence's state. */
+  readonly maxStateBytes: number
   readonly coordinator: Link
   /** Dials the neighbour upstream, passes its hello and gives it to the handler. */
   dial(
@@ -58,17 +63,20 @@ export interface StageRun extends LinkHandler {
   end(): Promise<void>
 }
 
+/** How long the coordinator's own word may come after a neighbour has left in good order. */
+const GOOD_ORDER_MS = 250
 /** Buffers on each side of an edge beyond one for every sequence: enough for a chunk on its way and one in hand. */
 const EXTRA_SLOTS = 2
 
 export function stageRun(options: StageRunOptions): StageRun {
   const { name, executor, codecs, recorder, clock, coordinator, run } = options
   const { spec } = executor
-  const facts = factsOf(spec)
   const isFirst = spec.layerFirst === 0
   const isLast = spec.layerEnd === spec.layerCount
   const runTag = Number.parseInt(run.slice(-8), 16)
   const stage = { name, runTag, spec }
+  /** On stage 0: decode steps whose tokens have not come back. */
+  const groups = new Set<Job>()
   const sequences = new Map<number, Sequence>()
   /** What each sequence is busy with. */
   const order = new Map<number, Promise<void>>()
@@ -83,27 +91,39 @@ export function stageRun(options: StageRunOptions): StageRun {
 
   const outlet: LaneOutlet = {
     canStart: () => isLast || downstream?.edge.canSend() === true,
+    canDecode: () => groups.size < Math.ceil(sequences.size / options.rowsPerStep),
     begin(job) {
-      const { sequence, row } = job
-      if (isLast && row.sample && sequence.open.returnLogits) job.logits = new Float32Array(spec.vocabulary)
-      if (isLast) return null
+      if (job.mergeable) {
+        groups.add(job)
+        for (const { sequence } of job.rows) sequence.group = job
+      }
+      if (isLast) {
+        const sampling = job.rows.filter(({ row }) => row.sample)
+        const wanted = sampling.some(({ sequence }) => sequence.open.returnLogits)
+        if (wanted) job.logits = new Float32Array(sampling.length * spec.vocabulary)
+        return null
+      }
       job.slot = downstream!.edge.take()
-      return job.slot.hidden.subarray(0, row.tokenCount * spec.embedding)
+      return job.slot.hidden.subarray(0, job.rows.length * job.rows[0]!.row.tokenCount * spec.embedding)
     },
     done(job, result, current) {
-      if (job.slot !== undefined) {
-        if (current) sendHidden(job.row, job.slot)
-        else downstream?.edge.giveUnsent(job.slot)
-      } else if (current && job.row.sample) {
-        sendToken(job, result.tokens[0]!)
-      }
+      if (job.slot === undefined) return sendTokens(job, result.tokens, current)
+      if (current.length > 0) sendHidden(job, job.slot, current)
+      else downstream?.edge.giveUnsent(job.slot)
     },
     failed(job, error, current) {
       if (job.slot !== undefined) downstream?.edge.giveUnsent(job.slot)
-      if (current && ending === undefined) refuse(error, 0, job.sequence.id)
+      groups.delete(job)
+      if (ending !== undefined) return
+      for (const { sequence } of current) refuse(error, 0, sequence.id)
     },
   }
-  const work = lane(executor, outlet, clock, recorder)
+  /** The tokens of a group return together: with one of them, or with the end of one of its sequences, it is back. */
+  function leaveGroup(sequence: Sequence): void {
+    if (sequence.group !== undefined) groups.delete(sequence.group)
+    sequence.group = undefined
+  }
+  const work = lane(executor, outlet, clock, recorder, options.rowsPerStep)
 
   // ---- what the coordinator says
 
@@ -119,9 +139,18 @@ export function stageRun(options: StageRunOptions): StageRun {
       case 'rollback':
         return answer(message.request, message.sequence, () => rollback(message))
       case 'tensor':
-        return enqueueTensor(message, payload, () => {})
+        return enqueueTensor(
+          message,
+          () => {},
+          () => asInt32(payload),
+          1,
+        )
       case 'token':
-        return onToken(message)
+        return onTokens(message.tokens)
+      case 'stateGet':
+        return answer(message.request, message.sequence, () => saveState(message))
+      case 'stateSet':
+        return answer(message.request, message.sequence, () => restoreState(message, payload))
       case 'credit':
         return onCredit(message.scope, message.id, message.limit)
       case 'traceControl':
@@ -203,42 +232,87 @@ export function stageRun(options: StageRunOptions): StageRun {
     if (sequence === undefined) return
     sequences.delete(id)
     sequence.ended = true
+    leaveGroup(sequence)
     await work.clear(sequence)
     await sequence.session.close()
+    work.poke()
   }
 
   async function rollback({ sequence: id, position, epoch, tail }: RollbackMessage): Promise<void> {
     const sequence = sequences.get(id)
-    if (sequence === undefined) throw new SeamError('USAGE', `sequence ${id} is not open on ${name}`)
-    if (epoch <= sequence.epoch) {
-      throw new SeamError('PROTOCOL', `rollback to epoch ${epoch} on ${name}, which is at ${sequence.epoch}`)
+    if (sequence !== undefined) {
+      if (epoch <= sequence.epoch) {
+        throw new SeamError(
+          'PROTOCOL',
+          `rollback to epoch ${epoch} on ${name}, which is at ${sequence.epoch}`,
+        )
+      }
+      sequence.epoch = epoch
+      sequence.held = undefined
     }
-    sequence.epoch = epoch
-    sequence.held = undefined
+    const { session } = await idleSequence(id)
+    session.rollback(position, tail)
+    sequence!.nextPosition = position
+  }
+
+  /** The open sequence `id`, when nothing of it is queued or at the engine. */
+  async function idleSequence(id: number): Promise<Sequence> {
+    const sequence = sequences.get(id)
+    if (sequence === undefined) throw new SeamError('USAGE', `sequence ${id} is not open on ${name}`)
+    leaveGroup(sequence)
     await work.clear(sequence)
-    sequence.session.rollback(position, tail)
-    sequence.nextPosition = position
+    work.poke()
+    return sequence
+  }
+
+  async function saveState(message: StateGetMessage): Promise<void> {
+    const { session } = await idleSequence(message.sequence)
+    const state = await session.saveState()
+    coordinator.send({ ...message, reply: true }, state)
+  }
+
+  async function restoreState(message: StateSetMessage, state: Uint8Array): Promise<void> {
+    const sequence = await idleSequence(message.sequence)
+    await sequence.session.restoreState(state, message.position)
+    sequence.epoch = message.epoch
+    sequence.nextPosition = message.position
   }
 
   // ---- tensors
 
+  /** Queues what is still wanted of a tensor. `input` gives the values of all its rows, `perToken` for each token. */
   function enqueueTensor(
     message: TensorMessage,
-    payload: Uint8Array,
     release: () => void,
-    input: () => Int32Array | Float32Array = () => asInt32(payload),
+    input: () => Int32Array | Float32Array,
+    perToken: number,
   ): void {
-    const row = message.rows[0]!
-    const sequence = sequenceFor(row.sequence)
-    if (sequence === undefined || row.epoch < sequence.epoch) return release()
-    try {
-      expectRow(name, sequence, row)
-    } catch (error) {
-      release()
-      return refuse(SeamError.from(error, 'PROTOCOL'), 0, sequence.id)
+    const rows = message.rows.flatMap((row, index): JobRow[] => {
+      const sequence = sequenceFor(row.sequence)
+      if (sequence === undefined || row.epoch < sequence.epoch) return []
+      try {
+        expectRow(name, sequence, row)
+      } catch (error) {
+        refuse(SeamError.from(error, 'PROTOCOL'), 0, sequence.id)
+        return []
+      }
+      sequence.nextPosition += row.tokenCount
+      sequence.held = undefined
+      return [{ sequence, row, index }]
+    })
+    if (rows.length === 0) return release()
+    const job: Job = {
+      rows,
+      mergeable: false,
+      arrivedNs: clock.nowNs(),
+      release,
+      input: () => {
+        const kept = job.rows.map(({ index }) => index)
+        return compact(input(), kept, rows[0]!.row.tokenCount * perToken)
+      },
     }
-    sequence.nextPosition += row.tokenCount
-    work.push({ sequence, row, input, arrivedNs: clock.nowNs(), release })
+    work.push(job)
+    work.poke()
   }
 
   /** The open sequence `id`, or undefined when it has ended already. Throws for one that never was. */
@@ -248,29 +322,30 @@ export function stageRun(options: StageRunOptions): StageRun {
     return sequences.get(id)
   }
 
-  function sendHidden(row: TensorRow, slot: Slot): void {
+  function sendHidden(job: Job, slot: Slot, current: readonly JobRow[]): void {
     const { link, edge } = downstream!
-    const { tokenCount } = row
-    const tag = spanTag(row.sequence, row.position)
-    let payloadBytes = tokenCount * spec.embedding * 4
+    const { tokenCount, position } = job.rows[0]!.row
+    const tag = spanTag(job.rows[0]!.sequence.id, position)
+    const kept = current.map((row) => job.rows.indexOf(row))
+    const hidden = compact(slot.hidden, kept, tokenCount * spec.embedding)
+    const tokens = current.length * tokenCount
+    let payloadBytes = hidden.byteLength
     if (!edge.codec.identity) {
       const startNs = clock.nowNs()
       try {
-        payloadBytes = edge.codec.encodeInto(slot.hidden, tokenCount, spec.embedding, slot.payload)
+        payloadBytes = edge.codec.encodeInto(hidden, tokens, spec.embedding, slot.payload)
       } catch (error) {
         edge.giveUnsent(slot)
-        return refuse(SeamError.from(error, 'CODEC'), 0, row.sequence)
+        for (const { sequence } of current) refuse(SeamError.from(error, 'CODEC'), 0, sequence.id)
+        return
       }
       if (recorder !== null) recorder.span(SpanName.codecEncode, startNs, clock.nowNs(), tag, payloadBytes)
     }
     link.sendInPlace(
       {
-        kind: 'tensor',
-        run: runTag,
-        edge: 0,
-        fragment: 0,
-        rows: [row],
-        shape: [tokenCount, spec.embedding],
+        ...{ kind: 'tensor', run: runTag, edge: 0, fragment: 0 },
+        rows: current.map(({ row }) => row),
+        shape: [tokens, spec.embedding],
         dtype: edge.codec.wireDType,
         codec: edge.codec.id,
       },
@@ -287,43 +362,64 @@ export function stageRun(options: StageRunOptions): StageRun {
 
   // ---- tokens
 
-  function sendToken({ sequence, row, logits }: Job, token: number): void {
-    const position = row.position + row.tokenCount
-    const { promptTokens, maxTokens, stopTokens } = sequence.open
-    let finish: FinishReason = 'none'
-    if (stopTokens.includes(token)) finish = 'stop'
-    else if (position - promptTokens + 1 >= maxTokens) finish = 'length'
-    const message = {
-      kind: 'token',
-      sequence: sequence.id,
-      epoch: row.epoch,
-      position,
-      token,
-      finish,
-    } as const
-    // Stage 0 first: the next token waits for it.
-    if (finish === 'none') back?.sendCounted(message)
-    coordinator.sendCounted(message, logits === undefined ? undefined : asBytes(logits))
-    if (isFirst) onToken({ ...message, step: 0, sentNs: 0, checksum: -1 })
+  function sendTokens(job: Job, sampled: readonly number[], current: readonly JobRow[]): void {
+    const sampling = job.rows.filter(({ row }) => row.sample)
+    const chosen = sampling.flatMap((jobRow, nth) => {
+      if (!current.includes(jobRow)) return []
+      return [{ nth, sequence: jobRow.sequence, token: tokenAfter(jobRow, sampled[nth]!) }]
+    })
+    if (chosen.length === 0) return
+    const tokens = chosen.map(({ token }) => token)
+    const going = tokens.filter(({ finish }) => finish === 'none')
+    // Stage 0 first: the next step waits for it.
+    if (going.length > 0) back?.sendCounted({ kind: 'token', tokens: going })
+    const wanted = chosen.filter(({ sequence }) => sequence.open.returnLogits).map(({ nth }) => nth)
+    const logits =
+      job.logits === undefined ? undefined : asBytes(compact(job.logits, wanted, spec.vocabulary))
+    coordinator.sendCounted({ kind: 'token', tokens }, logits)
+    if (isFirst) onTokens(tokens)
   }
 
-  function onToken(message: TokenMessage): void {
-    const sequence = sequenceFor(message.sequence)
-    if (sequence === undefined || message.epoch < sequence.epoch || message.finish !== 'none') return
+  function tokenAfter({ sequence, row }: JobRow, token: number): SampledToken {
+    const position = row.position + row.tokenCount
+    const { promptTokens, maxTokens, stopTokens } = sequence.open
+    const isFull = position - promptTokens + 1 >= maxTokens
+    const finish = stopTokens.includes(token) ? 'stop' : isFull ? 'length' : 'none'
+    return { sequence: sequence.id, epoch: row.epoch, position, token, finish }
+  }
+
+  function onTokens(tokens: readonly SampledToken[]): void {
+    for (const token of tokens) onToken(token)
+    work.poke()
+  }
+
+  function onToken(token: SampledToken): void {
+    const sequence = sequenceFor(token.sequence)
+    if (sequence === undefined || token.epoch < sequence.epoch) return
+    leaveGroup(sequence)
+    if (token.finish !== 'none') return
+    // Behind what the coordinator has fed itself: a replay knows its tokens.
+    if (token.epoch === sequence.epoch && token.position < sequence.nextPosition) return
     try {
-      expectRow(name, sequence, { ...message, tokenCount: 1 })
+      expectRow(name, sequence, { ...token, tokenCount: 1 })
     } catch (error) {
       return refuse(SeamError.from(error, 'PROTOCOL'), 0, sequence.id)
     }
-    if (message.position < sequence.creditLimit) feed(sequence, message)
-    else sequence.held = message
+    if (token.position < sequence.creditLimit) feed(sequence, token)
+    else sequence.held = token
   }
 
-  function feed(sequence: Sequence, { epoch, position, token }: TokenMessage): void {
+  function feed(sequence: Sequence, { epoch, position, token }: SampledToken): void {
     sequence.held = undefined
     sequence.nextPosition = position + 1
     const row: TensorRow = { sequence: sequence.id, epoch, position, tokenCount: 1, sample: true }
-    work.push({ sequence, row, input: () => Int32Array.of(token), arrivedNs: clock.nowNs(), release() {} })
+    work.push({
+      rows: [{ sequence, row, index: 0 }],
+      mergeable: true,
+      arrivedNs: clock.nowNs(),
+      input: () => Int32Array.of(token),
+      release() {},
+    })
   }
 
   function onCredit(scope: 'sequence' | 'edge', id: number, limit: number): void {
@@ -335,7 +431,9 @@ export function stageRun(options: StageRunOptions): StageRun {
     if (sequence === undefined) return
     sequence.creditLimit = Math.max(sequence.creditLimit, limit)
     const { held } = sequence
-    if (held !== undefined && held.position < sequence.creditLimit) feed(sequence, held)
+    if (held === undefined || held.position >= sequence.creditLimit) return
+    feed(sequence, held)
+    work.poke()
   }
 
   // ---- neighbours
@@ -343,12 +441,12 @@ export function stageRun(options: StageRunOptions): StageRun {
   async function dialUpstream(address: string, codecId: string): Promise<void> {
     const codec = makeCodec(codecId)
     await options.dial(address, codecId, (link, hello) => {
-      checkFacts(sharedFacts(facts), sharedFacts(hello.facts), name, hello.name)
+      checkFacts(sharedFacts(spec), sharedFacts(hello.facts), name, hello.name)
       if (isFirst) {
         // Stage 0 dials the last stage for its tokens.
         upstream = link
         return neighbour(link, hello, 'token return', (message) => {
-          if (message.kind === 'token') onToken(message)
+          if (message.kind === 'token') onTokens(message.tokens)
         })
       }
       if (hello.facts.layerEnd !== spec.layerFirst) {
@@ -366,7 +464,7 @@ export function stageRun(options: StageRunOptions): StageRun {
   }
 
   function adopt(link: Link, hello: HelloMessage): LinkHandler {
-    checkFacts(sharedFacts(facts), sharedFacts(hello.facts), name, hello.name)
+    checkFacts(sharedFacts(spec), sharedFacts(hello.facts), name, hello.name)
     if (isLast && hello.facts.layerFirst === 0) {
       back = link
       return neighbour(link, hello, 'token return', () => {})
@@ -412,31 +510,27 @@ export function stageRun(options: StageRunOptions): StageRun {
       slot = undefined
       checkTensor(message, payload.length, stage, edge.codec)
       if (taken === undefined) throw new SeamError('PROTOCOL', `tensor without a payload from ${hello.name}`)
-      const row = message.rows[0]!
+      const tokens = message.shape[0]
+      const first = message.rows[0]!
       const release = () => {
         edge.give(taken)
         const limit = edge.grant()
         if (limit > 0) link.send({ kind: 'credit', scope: 'edge', id: 0, limit })
       }
-      enqueueTensor(message, payload, release, () => {
-        const values = row.tokenCount * spec.embedding
+      const decode = () => {
+        const values = tokens * spec.embedding
         if (!edge.codec.identity) {
           const startNs = clock.nowNs()
-          edge.codec.decodeInto(payload, row.tokenCount, spec.embedding, taken.hidden)
-          if (recorder !== null) {
-            recorder.span(
-              SpanName.codecDecode,
-              startNs,
-              clock.nowNs(),
-              spanTag(row.sequence, row.position),
-              payload.length,
-            )
-          }
+          edge.codec.decodeInto(payload, tokens, spec.embedding, taken.hidden)
+          const tag = spanTag(first.sequence, first.position)
+          if (recorder !== null)
+            recorder.span(SpanName.codecDecode, startNs, clock.nowNs(), tag, payload.length)
         } else if (payload.length !== values * 4) {
           throw new SeamError('CODEC', `payload of ${payload.length} B for ${values} f32 values on ${name}`)
         }
         return taken.hidden.subarray(0, values)
-      })
+      }
+      enqueueTensor(message, release, decode, spec.embedding)
     })
     return {
       ...base,
@@ -464,15 +558,16 @@ export function stageRun(options: StageRunOptions): StageRun {
       message,
       closed(reason) {
         if (back === link) back = undefined
-        if (ending !== undefined) return
-        const code = reason?.code ?? 'CLOSED'
-        const why = reason?.message ?? `${hello.name} closed the connection`
-        coordinator.fail(
-          new SeamError(code, `link for ${what} between ${hello.name} and ${name}: ${why}`, {
-            worker: hello.name,
-          }),
-          name,
-        )
+        const report = () => {
+          if (ending !== undefined) return
+          const code = reason?.code ?? 'CLOSED'
+          const why = reason?.message ?? `${hello.name} closed the connection`
+          const text = `link for ${what} between ${hello.name} and ${name}: ${why}`
+          coordinator.fail(new SeamError(code, text, { worker: hello.name }), name)
+        }
+        // A neighbour that leaves in good order was told to: this stage is about to hear it too.
+        if (reason === undefined) setTimeout(report, GOOD_ORDER_MS)
+        else report()
       },
     }
   }
@@ -498,6 +593,15 @@ export function stageRun(options: StageRunOptions): StageRun {
       return work.pulse
     },
     target(message, payloadBytes) {
+      if (message.kind === 'stateSet') {
+        if (!sequences.has(message.sequence) || payloadBytes > options.maxStateBytes) {
+          throw new SeamError(
+            'LIMIT',
+            `state of ${payloadBytes} B for sequence ${message.sequence} on ${name}, which takes ${options.maxStateBytes} B for an open sequence`,
+          )
+        }
+        return new Uint8Array(payloadBytes)
+      }
       checkTensor(message, payloadBytes, stage)
       if (!isFirst)
         throw new SeamError('PROTOCOL', `token ids sent to ${name}, which starts at layer ${spec.layerFirst}`)

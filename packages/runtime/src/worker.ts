@@ -12,12 +12,13 @@ import {
   type Transport,
 } from '@seamline/core'
 import { within } from './deferred.ts'
-import { checkFacts, factsOf } from './facts.ts'
+import { checkFacts } from './facts.ts'
 import { dialWithHello } from './handshake.ts'
 import { acceptLink, type Link, type LinkHandler, type LinkSettings } from './link.ts'
 import { type StageRun, stageRun } from './stage-run.ts'
 
 export const DEFAULT_LIVENESS_MS = 5000
+const DEFAULT_MAX_STATE_BYTES = 256 * 2 ** 20
 
 export interface WorkerOptions {
   /** Names the worker in errors on every side. */
@@ -33,6 +34,8 @@ export interface WorkerOptions {
   readonly codecs: ReadonlyMap<string, CodecFactory>
   /** A peer that is silent for this long is dead. @default 5000 */
   readonly livenessMs?: number
+  /** Most bytes of one sequence's state that a coordinator may send. @default 268435456 */
+  readonly maxStateBytes?: number
   /** CRC-32 over payloads; off where the transport authenticates. @default true */
   readonly checksum?: boolean
   /** Where link, worker and executor record spans; null records none. @default null */
@@ -55,10 +58,11 @@ export interface Worker {
 export async function createWorker(options: WorkerOptions): Promise<Worker> {
   const { name, executor, transport, framings, codecs } = options
   const livenessMs = options.livenessMs ?? DEFAULT_LIVENESS_MS
+  const maxStateBytes = options.maxStateBytes ?? DEFAULT_MAX_STATE_BYTES
   const recorder = options.recorder ?? null
   const clock = options.clock ?? monotonicClock
   const onEvent = options.onEvent ?? (() => {})
-  const facts = factsOf(executor.spec)
+  const facts = executor.spec
   const { chunkTokens, embedding } = executor.spec
   let current: StageRun | undefined
   let currentRun = ''
@@ -71,6 +75,7 @@ export async function createWorker(options: WorkerOptions): Promise<Worker> {
     livenessMs,
     checksum: options.checksum ?? true,
     maxPayloadBytes: Math.max(
+      maxStateBytes,
       ...[...codecs.values()].map((make) => make().maxEncodedBytes(chunkTokens, embedding)),
     ),
     pulse: () => current?.pulse ?? { completedSteps: 0, busyNs: 0 },
@@ -86,6 +91,7 @@ export async function createWorker(options: WorkerOptions): Promise<Worker> {
       codecs: offered,
       framings: framings.map((framing) => framing.id),
       maxPayloadBytes: settings.maxPayloadBytes,
+      rowsPerStep: 1,
       livenessMs,
     }
   }
@@ -131,6 +137,8 @@ export async function createWorker(options: WorkerOptions): Promise<Worker> {
       if (current !== undefined) throw busy()
       const run = stageRun({
         ...{ name, executor, codecs, recorder, clock, coordinator: link, run: hello.run },
+        rowsPerStep: Math.max(1, hello.rowsPerStep),
+        maxStateBytes,
         headroomBytes: Math.max(...framings.map((framing) => framing.headroomBytes)),
         dial: dialNeighbour,
       })

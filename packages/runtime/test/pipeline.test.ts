@@ -181,6 +181,18 @@ describe('a generation', () => {
     })
   })
 
+  it('ends at once when its pipeline closes, and so does every stage', async () => {
+    const cluster = await startCluster({ ends: [3, 6], fake: { computeMs: () => 3 } })
+    const reading = readUntilError(cluster.pipeline.generate(request(prompt(200), 300)))
+    await new Promise((resolve) => setTimeout(resolve, 30))
+    await cluster.pipeline.close()
+    expect((await reading).error?.code).toBe('ABORTED')
+    expect(cluster.executors.map(({ freeSessions, spec }) => spec.maxSequences - freeSessions)).toEqual([
+      0, 0,
+    ])
+    await cluster.close()
+  })
+
   it.each([
     [{ prompt: [] }, 'USAGE', /no token/],
     [{ prompt: [256] }, 'USAGE', /256.*256/],

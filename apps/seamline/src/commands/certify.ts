@@ -1,11 +1,13 @@
 import { SeamError } from '@seamline/core'
-import { countValue, type LayerRange, openGguf } from '@seamline/gguf'
+import { countValue, type LayerRange, openModel } from '@seamline/gguf'
+import type { Pipeline } from '@seamline/runtime'
 import { InvalidArgumentError } from 'commander'
 import { type Context, command, integer } from '../command.ts'
-import { type Comparison, comparePipelines } from '../compare.ts'
+import { type Comparison, compareComposition, compareGroupings, comparePipelines } from '../compare.ts'
+import { type Exactness, exactnessOf } from '../exactness.ts'
 import { ExitCode } from '../exit-codes.ts'
 import { warnOfHome } from '../model-dir.ts'
-import { addPipelineOptions, type EngineOptions, engineSettings } from '../options.ts'
+import { addPipelineOptions, type EngineOptions, engineSettings, rowsOption } from '../options.ts'
 import { withLocalPipeline } from '../pipelines.ts'
 import {
   checkSplitOf,
@@ -16,9 +18,10 @@ import {
   splitFacts,
   splitStages,
 } from '../prepare.ts'
+import { comparePace, type Pace } from '../price.ts'
 import { randomTokens } from '../random-tokens.ts'
 import type { SeamSettings } from '../settings.ts'
-import { table, type Ui } from '../ui.ts'
+import { milliseconds, table, type Ui } from '../ui.ts'
 import { layersOption, stagesOption } from './split.ts'
 
 interface CertifyOptions extends EngineOptions, SeamSettings {
@@ -26,14 +29,18 @@ interface CertifyOptions extends EngineOptions, SeamSettings {
   readonly stages?: number
   readonly layers?: readonly LayerRange[]
   readonly manifest?: string
-  readonly k: number
+  readonly k?: number
+  readonly rows?: number
   readonly prompts?: readonly number[]
   readonly tokens: number
 }
 
+/** Tokens of a known sequence that are fed at once to show that the `uniform` regime does not mind. */
+const WINDOWS = [2, 4, 8]
+const PACE = { promptTokens: 128, tokens: 32, rounds: 5 }
 const DEFAULT_PROMPTS = [1, 7, 128, 300]
 /** Fewer distinct tokens than this say little: a model that repeats itself hides differences. */
-const WEAK_BELOW = 16
+export const WEAK_BELOW = 16
 
 export function certifyCommand() {
   const made = command<CertifyOptions>(
@@ -45,7 +52,8 @@ export function certifyCommand() {
     .addOption(stagesOption())
     .addOption(layersOption())
     .option('--manifest <file>', 'certify this split instead of a fresh one')
-    .option('--k <n>', 'sequences in flight at once, each against a run of its own', integer(1, 64), 1)
+    .option('--k <n>', 'sequences in flight at once (default: 1; with --regime uniform: 4)', integer(1, 64))
+    .addOption(rowsOption())
     .option(
       '--prompts <lengths>',
       `prompt lengths in tokens (default: ${DEFAULT_PROMPTS}, within the context)`,
@@ -56,46 +64,89 @@ export function certifyCommand() {
       'after',
       `
 Runs the whole model in one worker process and its stages in others, with the same settings, and compares the
-logits of every step bit for bit, and the tokens. Prompts are random tokens, always the same ones.`,
+logits of every step bit for bit, and the tokens. Prompts are random tokens, always the same ones.
+
+With --rows above 1 the whole model computes the sequences again in the very steps that they shared. With --regime
+uniform it runs each alone, one token at a time, and the split model runs them batched, in windows of ${WINDOWS.join(', ')} known
+tokens, and with known tokens as part of the prompt. What uniform costs beside per-row is printed too.`,
     )
   return addPipelineOptions(made)
 }
 
 async function run(context: Context, options: CertifyOptions): Promise<ExitCode> {
   const { ui, signal } = context
-  const { model, k, tokens } = options
+  const { model, tokens, codec } = options
   warnOfHome(ui, model)
   const split = await splitFor(context, options)
   const { manifest } = split
-  const engine = engineSettings(options, manifest.contextLength, 1)
-  const prompts = promptsFor(options, manifest.vocabulary, engine.ctx, model)
-  const total = 2 * k * prompts.length * tokens
-  let steps = 0
+  const isUniform = options.regime === 'uniform'
+  const k = options.k ?? (isUniform ? 4 : 1)
+  const rows = options.rows ?? (isUniform ? k : 1)
+  const engine = engineSettings(options, manifest.contextLength, k)
+  const prompts = promptsFor({ ...options, k }, manifest.vocabulary, engine.ctx, model)
   const reference = { seam: options, engine, stages: [{ model }], names: ['unsplit'], expected: {} }
   const candidate = {
-    ...{ seam: options, engine: { ...engine, sequences: k } },
+    ...{ seam: options, engine, rowsPerStep: rows },
     ...{ stages: splitStages(split), expected: splitFacts(split) },
   }
-  const results = await withLocalPipeline(context, reference, (unsplit) =>
+  const results: Comparison[] = []
+  let largestStep = 1
+  let price: Price | undefined
+  await withLocalPipeline(context, reference, (unsplit) =>
     withLocalPipeline(context, candidate, async (pipeline) => {
-      const found: Comparison[][] = []
-      for (const group of prompts) {
-        const onStep = () => ui.progress(`comparing: step ${++steps} of ${total}`)
-        found.push(
-          await comparePipelines({
-            reference: unsplit,
-            candidate: pipeline,
-            prompts: group,
-            tokens,
-            signal,
-            onStep,
-          }),
-        )
+      let steps = 0
+      for (const [i, group] of prompts.entries()) {
+        const onStep = () =>
+          ui.progress(`comparing: prompt ${i + 1} of ${prompts.length}, step ${++steps} in all`)
+        const compared = { reference: unsplit, candidate: pipeline, prompts: group, tokens, signal, onStep }
+        if (rows === 1 && !isUniform) {
+          results.push(...(await comparePipelines(compared)))
+          continue
+        }
+        const batched = await (isUniform
+          ? compareGroupings({ ...compared, windows: WINDOWS })
+          : compareComposition(compared))
+        results.push(...batched.comparisons)
+        largestStep = Math.max(largestStep, batched.largestStep)
       }
-      return found.flat()
+      if (!isUniform) return
+      const perRow = { ...candidate, engine: { ...engine, regime: 'per-row' as const } }
+      price = await withLocalPipeline(context, perRow, (other) =>
+        priceOf(context, other, pipeline, manifest.vocabulary),
+      )
     }),
   )
-  return report(ui, split, options, engine.chunk, results)
+  const exactness = exactnessOf({ regime: engine.regime, rows, codec })
+  return report(ui, split, options, {
+    k,
+    rows,
+    chunkTokens: engine.chunk,
+    largestStep,
+    exactness,
+    price,
+    results,
+  })
+}
+
+interface Price {
+  readonly promptTokens: number
+  readonly perRow: Pace
+  readonly uniform: Pace
+}
+
+async function priceOf(
+  { ui, signal }: Context,
+  perRow: Pipeline,
+  uniform: Pipeline,
+  vocabulary: number,
+): Promise<Price> {
+  ui.progress('measuring what uniform costs')
+  const { contextLength } = uniform.facts
+  const tokens = Math.max(1, Math.min(PACE.tokens, contextLength >> 1))
+  const promptTokens = Math.min(PACE.promptTokens, contextLength - tokens)
+  const prompt = randomTokens(promptTokens, vocabulary, 1)
+  const paces = await comparePace([perRow, uniform], { prompt, tokens, rounds: PACE.rounds, signal })
+  return { promptTokens, perRow: paces[0]!, uniform: paces[1]! }
 }
 
 async function splitFor(
@@ -109,7 +160,12 @@ async function splitFor(
 }
 
 /** For each length `k` different prompts, the first one beginning as the tokenizer begins a text. */
-function promptsFor({ k, tokens, prompts }: CertifyOptions, vocabulary: number, ctx: number, model: string) {
+export function promptsFor(
+  { k, tokens, prompts }: { k: number; tokens: number; prompts?: readonly number[] },
+  vocabulary: number,
+  ctx: number,
+  model: string,
+): number[][][] {
   const room = ctx - tokens
   if (room < 1)
     throw new SeamError('USAGE', `--tokens ${tokens} leave no room for a prompt in ${ctx} positions`)
@@ -121,7 +177,7 @@ function promptsFor({ k, tokens, prompts }: CertifyOptions, vocabulary: number, 
     )
   }
   const fitting = prompts ?? [...new Set(DEFAULT_PROMPTS.map((length) => Math.min(length, room)))]
-  const file = openGguf(model)
+  const file = openModel(model)
   const begin = file.metadata.has(BEGIN_KEY) ? [countValue(file, BEGIN_KEY)] : []
   return fitting.map((length) =>
     Array.from({ length: k }, (_, i) =>
@@ -132,42 +188,88 @@ function promptsFor({ k, tokens, prompts }: CertifyOptions, vocabulary: number, 
 
 const BEGIN_KEY = 'tokenizer.ggml.bos_token_id'
 
+interface Certification {
+  readonly k: number
+  readonly rows: number
+  readonly chunkTokens: number
+  /** Rows of the largest decode step. */
+  readonly largestStep: number
+  readonly exactness: Exactness
+  readonly price: Price | undefined
+  readonly results: readonly Comparison[]
+}
+
 function report(
   ui: Ui,
   { manifest }: PreparedSplit,
-  options: CertifyOptions,
-  chunkTokens: number,
-  results: readonly Comparison[],
+  { model, tokens }: CertifyOptions,
+  { k, rows, chunkTokens, largestStep, exactness, price, results }: Certification,
 ): ExitCode {
   const certified = results.every(({ identical }) => identical)
-  const weak = results.filter(({ distinctTokens }) => distinctTokens < WEAK_BELOW).length
-  const rows = results.map((result) => [
-    String(result.promptTokens),
-    String(result.chunks),
-    String(result.maxAbsDiff),
-    `${result.equalTokens}/${options.tokens}`,
-    `${result.distinctTokens}${result.distinctTokens < WEAK_BELOW ? ' (weak)' : ''}`,
-    result.identical ? 'identical' : 'DIFFERENT',
-  ])
-  ui.print(`${options.model}: layers ${manifest.stages.map(rangeText).join(', ')}; ${options.k} in flight`)
-  ui.print(table(['prompt', 'chunks', 'max |diff|', 'equal tokens', 'distinct', ''], rows, [0, 1, 2, 3]))
+  const judged = results.map((result) => ({ ...result, weak: isWeak(result, tokens) }))
+  const weak = judged.filter((result) => result.weak).length
+  const alike = new Map<string, typeof judged>()
+  for (const result of judged) {
+    const key = `${result.how} ${result.promptTokens}`
+    alike.set(key, [...(alike.get(key) ?? []), result])
+  }
+  const lines = [...alike.values()].map((group) => {
+    const { how, promptTokens, chunks } = group[0]!
+    const sum = (of: (result: Comparison) => number) => group.reduce((total, result) => total + of(result), 0)
+    const distinct = Math.min(...group.map(({ distinctTokens }) => distinctTokens))
+    return [
+      ...[how, String(group.length), String(promptTokens), String(chunks)],
+      String(Math.max(...group.map(({ maxAbsDiff }) => maxAbsDiff))),
+      `${sum(({ equalTokens }) => equalTokens)}/${sum(({ steps }) => steps)}`,
+      `${distinct}${group.some(({ weak }) => weak) ? ' (weak)' : ''}`,
+      group.every(({ identical }) => identical) ? 'identical' : 'DIFFERENT',
+    ]
+  })
+  const stages = manifest.stages.map(rangeText)
+  ui.print(`${model}: layers ${stages.join(', ')}; regime ${exactness.regime}; ${k} in flight`)
+  const head = ['computed', 'runs', 'prompt', 'chunks', 'max |diff|', 'equal tokens', 'least distinct', '']
+  ui.print(table(head, lines, [1, 2, 3, 4, 5]))
   if (weak > 0)
     ui.print(`weak: fewer than ${WEAK_BELOW} distinct tokens in ${weak} of ${results.length} runs`)
+  if (rows > 1) ui.print(`Up to ${rows} rows may share a step; the largest had ${largestStep}.`)
+  if (price !== undefined) {
+    ui.print()
+    ui.print(priceTable(price))
+    ui.print('Medians of interleaved runs on the split model; what else runs on the machine is in them.')
+  }
+  if (!exactness.bitExact) ui.print(`not bit-exact: ${exactness.because}`)
+  const same = exactness.regime !== 'uniform' && rows > 1 ? ' in the same steps' : ''
   ui.print(
     certified
-      ? 'The split model computes what the whole one does.'
-      : 'The split model does NOT compute the same.',
+      ? `The split model computes what the whole one does${same}.`
+      : `The split model does NOT compute the same${same}.`,
   )
   ui.result({
     certified,
+    ...exactness,
     maxAbsDiff: results.reduce((max, { maxAbsDiff }) => Math.max(max, maxAbsDiff), 0),
-    tokens: options.tokens,
-    stages: manifest.stages.map(rangeText),
-    sequences: options.k,
-    chunkTokens,
-    results: results.map((result) => ({ ...result, weak: result.distinctTokens < WEAK_BELOW })),
+    ...{ tokens, stages, sequences: k, rows, largestStep, chunkTokens },
+    ...(price === undefined ? {} : { price }),
+    results: judged,
   })
   return certified ? ExitCode.OK : ExitCode.CHECK_FAILED
+}
+
+/** Of a sequence that was generated from its first token to its last. */
+export function isWeak({ steps, distinctTokens }: Comparison, tokens: number): boolean {
+  return steps === tokens && distinctTokens < WEAK_BELOW
+}
+
+function priceTable({ promptTokens, perRow, uniform }: Price): string {
+  const row = (name: string, of: (pace: Pace) => number) => [
+    ...[name, milliseconds(of(perRow)), milliseconds(of(uniform))],
+    (of(uniform) / of(perRow)).toFixed(2),
+  ]
+  const rows = [
+    row('a lone token', ({ tokenNs }) => tokenNs),
+    row(`prefill of ${promptTokens}`, ({ prefillNs }) => prefillNs),
+  ]
+  return table(['', 'per-row', 'uniform', 'uniform / per-row'], rows, [1, 2, 3])
 }
 
 function lengths(text: string): number[] {

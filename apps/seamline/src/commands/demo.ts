@@ -2,6 +2,7 @@ import { join } from 'node:path'
 import { synthModel, synthPresets } from '@seamline/gguf'
 import type { StageTrace } from '@seamline/runtime'
 import { type Context, command, integer } from '../command.ts'
+import { type Exactness, exactnessOf, noteExactness } from '../exactness.ts'
 import { ExitCode } from '../exit-codes.ts'
 import { type GeneratedText, generateText } from '../generate.ts'
 import { modelDir, warnOfHome } from '../model-dir.ts'
@@ -72,7 +73,8 @@ async function run(context: Context, options: DemoOptions): Promise<ExitCode> {
     const expected = await withLocalPipeline(context, whole, (pipeline) =>
       generateText(pipeline, tokenizer, request),
     )
-    return report(ui, split, generated, expected, traces)
+    const exactness = exactnessOf({ regime: engine.regime, rows: 1, codec: options.codec })
+    return report(ui, split, exactness, generated, expected, traces)
   })
 }
 
@@ -91,6 +93,7 @@ async function synthesise({ ui, signal }: Context): Promise<string> {
 function report(
   ui: Ui,
   { manifest }: PreparedSplit,
+  exactness: Exactness,
   generated: GeneratedText,
   expected: GeneratedText,
   traces: readonly StageTrace[],
@@ -133,11 +136,13 @@ function report(
     ),
   )
   ui.print(
-    '\nShares are of the time from the request to the last token; for the rest a stage waited for the others.',
+    '\nShares are of the time from the request to the last token; for the rest it was idle: other stages had their turn, or a message or a core was awaited.',
   )
   ui.print(equal ? colours.green('Every token is equal.') : colours.red('The tokens are NOT equal.'))
+  noteExactness(ui, exactness)
   ui.result({
     equal,
+    ...exactness,
     equalTokens,
     tokens: tokens.length,
     text: generated.text,

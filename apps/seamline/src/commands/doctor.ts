@@ -26,11 +26,14 @@ interface Check {
 
 const run = promisify(execFile)
 const TOOL_TIMEOUT_MS = 10_000
+const get = (debian: string, fedora: string, mac: string) =>
+  `Debian or Ubuntu: apt-get install ${debian}; Fedora: dnf install ${fedora}; macOS: ${mac}`
+const XCODE = 'xcode-select --install'
 const GET = {
-  git: 'apt-get install git, dnf install git, or on macOS xcode-select --install',
-  cmake: 'apt-get install cmake, dnf install cmake, or on macOS brew install cmake',
-  make: 'apt-get install make, dnf install make, or on macOS xcode-select --install',
-  compiler: 'apt-get install g++, dnf install gcc-c++, or on macOS xcode-select --install',
+  git: get('git', 'git', XCODE),
+  cmake: get('cmake', 'cmake', 'brew install cmake'),
+  make: get('make', 'make', XCODE),
+  compiler: get('g++', 'gcc-c++', XCODE),
 }
 const MINIMUM_CMAKE = [3, 20] as const
 const MINIMUM_NODE = [20, 19] as const
@@ -43,12 +46,18 @@ export function doctorCommand() {
 
 async function diagnose({ ui }: Context, options: DoctorOptions): Promise<ExitCode> {
   ui.progress('checking')
-  const checks = await Promise.all([
-    nodeCheck(),
+  const addon = await addonCheck()
+  const building = [
     toolCheck('git', ['git'], GET.git),
     toolCheck('CMake', ['cmake'], GET.cmake, MINIMUM_CMAKE),
     toolCheck('make or Ninja', ['ninja', 'make'], GET.make),
     toolCheck('C++17 compiler', [process.env.CXX || 'c++', 'g++', 'clang++'], GET.compiler),
+  ]
+  const checks = await Promise.all([
+    nodeCheck(),
+    ...building.map(async (tool) => needed(await tool, addon)),
+    librariesCheck(),
+    addon,
     engineCheck(),
     coresCheck(options),
     memoryCheck(),
@@ -66,7 +75,8 @@ async function diagnose({ ui }: Context, options: DoctorOptions): Promise<ExitCo
 
 function nodeCheck(): Check {
   const found = process.versions.node
-  const remedy = `Node ${MINIMUM_NODE.join('.')} or later is needed: https://nodejs.org`
+  const version = MINIMUM_NODE.join('.')
+  const remedy = `version ${version} or later is needed: ${get('nodejs npm', 'nodejs', 'brew install node')}; where that is older: https://nodejs.org`
   return check('Node', found, isAtLeast(found, MINIMUM_NODE), remedy)
 }
 
@@ -90,9 +100,40 @@ async function toolCheck(
   return check(name, 'not found', false, install)
 }
 
+/** What builds the addon is not missed where none has to be built. */
+function needed(tool: Check, addon: Check): Check {
+  if (tool.status !== 'missing' || !addon.found.startsWith(PREBUILT)) return tool
+  return { ...tool, status: 'ok', found: `${tool.found}; not needed beside a prebuilt addon`, remedy: '' }
+}
+
+const PREBUILT = 'prebuilt'
+
+/** Whether the package brings an addon for this platform: without one it is built here, which takes the tools. */
+async function addonCheck(): Promise<Check> {
+  const { prebuild } = await import('@seamline/llama')
+  const { path, obstacle } = prebuild()
+  return check(
+    'addon',
+    obstacle === null ? `${PREBUILT}: ${path}` : `to be built here: ${obstacle}`,
+    true,
+    '',
+  )
+}
+
+async function librariesCheck(): Promise<Check> {
+  const name = 'llama.cpp libraries'
+  const { findLibraries } = await import('@seamline/llama')
+  try {
+    return check(name, findLibraries(), true, '')
+  } catch (error) {
+    const remedy = `${(error as Error).message}; they come with node-llama-cpp: pnpm install, or name a folder in SEAMLINE_LLAMA_LIBS`
+    return check(name, 'not found', false, remedy)
+  }
+}
+
 /** Runs a worker on a tiny model: nothing less shows that addon, libraries and processes work together. */
 async function engineCheck(): Promise<Check> {
-  const name = 'llama.cpp libraries and addon'
+  const name = 'a worker on llama.cpp'
   const folder = mkdtempSync(join(tmpdir(), 'seamline-doctor-'))
   try {
     const model = join(folder, 'tiny.gguf')
@@ -105,7 +146,14 @@ async function engineCheck(): Promise<Check> {
       seed: 1,
       path: model,
     })
-    const engine = { chunk: 8, ctx: 16, sequences: 1, threads: 1, flashAttn: 'on' } as const
+    const engine = {
+      chunk: 8,
+      ctx: 16,
+      sequences: 1,
+      threads: 1,
+      flashAttn: 'on',
+      regime: 'per-row',
+    } as const
     const local = await startLocalWorkers({ stages: [{ model }], engine, startTimeoutMs: TOOL_TIMEOUT_MS })
     await local.close()
     const [worker] = local.workers

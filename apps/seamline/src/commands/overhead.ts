@@ -2,6 +2,8 @@ import { SeamError } from '@seamline/core'
 import type { LayerRange } from '@seamline/gguf'
 import type { Pipeline } from '@seamline/runtime'
 import { type Context, command, integer } from '../command.ts'
+import { exactnessOf, noteExactness } from '../exactness.ts'
+import { memoryTable, STATED_CONTEXT, type StageMemory, stageMemory } from '../memory.ts'
 import { warnOfHome } from '../model-dir.ts'
 import { addPipelineOptions, type EngineOptions, engineSettings, GREEDY } from '../options.ts'
 import {
@@ -53,7 +55,8 @@ decode   median time between two tokens / median compute of all stages for a tok
 prefill  time to the first token / (compute of the slowest stage + the other stages' first chunk)
 speed-up prefill of the whole model / prefill of the split one
 Compute is stamped in the engine around decode and synchronise; sampling counts as wall. Nothing judges the
-numbers: what else runs on the machine is in them.`,
+numbers: what else runs on the machine is in them.
+Resident memory of each stage is printed beside its share of the model.`,
     )
   return addPipelineOptions(made)
 }
@@ -75,6 +78,7 @@ async function run(context: Context, options: OverheadOptions): Promise<undefine
   const prompt = randomTokens(promptTokens, manifest.vocabulary, 1)
   const whole = { seam: options, engine, stages: [{ model }], names: ['unsplit'], expected: {} }
   const parts = { seam: options, engine, stages: splitStages(split), expected: splitFacts(split) }
+  let memory: readonly StageMemory[] = []
   const rounds = await withLocalPipeline(context, whole, (unsplit) =>
     withLocalPipeline(context, parts, async (pipeline) => {
       const found: Round[] = []
@@ -82,6 +86,7 @@ async function run(context: Context, options: OverheadOptions): Promise<undefine
         const what = repeats === 1 ? '' : `round ${round} of ${repeats}: `
         const reference = await traced(context, unsplit, prompt, tokens, `${what}the whole model`)
         const run = await traced(context, pipeline, prompt, tokens, `${what}${manifest.stages.length} stages`)
+        memory = stageMemory(split, run.traces, engine.regime)
         found.push({
           decode: decodeOverhead(run),
           prefill: prefillOverhead(run),
@@ -92,9 +97,21 @@ async function run(context: Context, options: OverheadOptions): Promise<undefine
       return found
     }),
   )
-  report(ui, manifest.stages.map(rangeText), rounds)
-  const { chunk, threads } = engine
-  ui.result({ model, stages: manifest.stages.map(rangeText), chunk, threads, promptTokens, tokens, rounds })
+  const stages = manifest.stages.map(rangeText)
+  report(ui, stages, rounds)
+  ui.print()
+  ui.print(memoryTable(memory))
+  const { chunk, ctx, threads, regime } = engine
+  ui.print(
+    `limit: the file, or two copies of it where llama.cpp rearranges weights, + 80 MB; stated for a context of ` +
+      `${STATED_CONTEXT} tokens, this is ${ctx}`,
+  )
+  const exactness = exactnessOf({ regime, rows: 1, codec: options.codec })
+  noteExactness(ui, exactness)
+  ui.result({
+    ...{ model, ...exactness, stages, chunk, contextLength: ctx, threads, promptTokens, tokens },
+    ...{ rounds, memory },
+  })
   return undefined
 }
 

@@ -4,6 +4,7 @@ import type { Tokenizer } from '@seamline/llama/tokenizer'
 import type { Pipeline } from '@seamline/runtime'
 import { Option } from 'commander'
 import { type Context, command, integer } from '../command.ts'
+import { exactnessOf, noteExactness } from '../exactness.ts'
 import { type GeneratedText, generateText } from '../generate.ts'
 import { warnOfHome } from '../model-dir.ts'
 import {
@@ -12,6 +13,7 @@ import {
   type EngineOptions,
   engineSettings,
   expectedFacts,
+  rowsOption,
   type SamplerOptions,
   samplerSettings,
 } from '../options.ts'
@@ -32,6 +34,7 @@ interface RunOptions extends EngineOptions, SeamSettings, SamplerOptions {
   readonly chat?: boolean
   readonly maxTokens?: number
   readonly sequences?: number
+  readonly rows?: number
 }
 
 const DEFAULT_MAX_TOKENS = 256
@@ -58,6 +61,7 @@ export function runCommand() {
       integer(1),
     )
     .option('--sequences <n>', 'sequences in flight with --local (default: one a prompt)', integer(1, 256))
+    .addOption(rowsOption())
     .addHelpText(
       'after',
       `
@@ -68,13 +72,13 @@ is needed to run against --workers, only the manifest and the tokenizer.`,
 }
 
 async function run(context: Context, options: RunOptions): Promise<undefined> {
-  const { local, layers, model, workers, manifest } = options
+  const { local, layers, model, workers, manifest, rows = 1 } = options
   if (workers !== undefined && manifest !== undefined && local === undefined && model === undefined) {
     const split = await readSplit(manifest)
     const expected = { ...splitFacts(split), ...expectedFacts(options) }
     const named = workers.map((address, i) => ({ name: `worker #${i + 1}`, address }))
     await withTokenizer(split, (tokenizer) =>
-      withRemotePipeline(context, named, { seam: options, expected }, (pipeline) =>
+      withRemotePipeline(context, named, { seam: options, expected, rowsPerStep: rows }, (pipeline) =>
         generateAll(context, options, pipeline, tokenizer),
       ),
     )
@@ -95,7 +99,10 @@ async function run(context: Context, options: RunOptions): Promise<undefined> {
     options.sequences ?? options.prompt.length,
   )
   warnOfThreads(context.ui, split.manifest.stages.length, engine.threads)
-  const pipelineOptions = { seam: options, engine, stages: splitStages(split), expected: splitFacts(split) }
+  const pipelineOptions = {
+    ...{ seam: options, engine, rowsPerStep: rows },
+    ...{ stages: splitStages(split), expected: splitFacts(split) },
+  }
   await withTokenizer(split, (tokenizer) =>
     withLocalPipeline(context, pipelineOptions, (pipeline) =>
       generateAll(context, options, pipeline, tokenizer),
@@ -113,6 +120,8 @@ async function generateAll(
 ): Promise<void> {
   const { contextLength, maxSequences } = pipeline.facts
   const sampler = samplerSettings(options)
+  const { codec, rows = 1 } = options
+  const exactness = exactnessOf({ regime: pipeline.facts.regime, rows, codec })
   const streams = options.prompt.length === 1 && !ui.json
   let pieces = 0
   const onText = (text: string) => {
@@ -139,6 +148,7 @@ async function generateAll(
       ui.print(`${i === 0 ? '' : '\n'}> ${options.prompt[i]}\n${text}`)
   }
   for (const text of texts) noteTimings(ui, text)
+  noteExactness(ui, exactness)
   if (sampler.temperature > 0) ui.note(`seed ${sampler.seed}`)
   ui.result({
     stages: pipeline.stages.map(({ name, address, facts: { layerFirst, layerEnd } }) => ({
@@ -147,6 +157,7 @@ async function generateAll(
       layerFirst,
       layerEnd,
     })),
+    ...exactness,
     sampler,
     texts: texts.map((text, i) => ({ prompt: options.prompt[i], ...text })),
   })

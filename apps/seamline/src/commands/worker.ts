@@ -1,13 +1,14 @@
 import { Socket } from 'node:net'
 import { dirname, join } from 'node:path'
 import { SeamError } from '@seamline/core'
-import { modelFacts, openGguf, readManifest, verifyFile } from '@seamline/gguf'
+import { modelFacts, openModel, readManifest, verifyFile } from '@seamline/gguf'
 import type { LlamaExecutorOptions } from '@seamline/llama'
 import { spanRing } from '@seamline/profiler'
 import { createWorker } from '@seamline/runtime'
 import { Option } from 'commander'
 import { codecs, framings, named, transports } from '../cluster.ts'
 import { type Context, command, integer } from '../command.ts'
+import { STARTING_BEATS, STARTING_LINE } from '../local-workers.ts'
 import { warnOfHome } from '../model-dir.ts'
 import { addWorkerOptions, type EngineOptions, engineSettings } from '../options.ts'
 import type { LinkSettings } from '../settings.ts'
@@ -25,7 +26,7 @@ interface WorkerCommandOptions extends EngineOptions, LinkSettings {
 }
 
 /** What the command line says about the file to load. */
-type Source = Pick<LlamaExecutorOptions, 'path' | 'facts'> & {
+type Source = Pick<LlamaExecutorOptions, 'path' | 'facts' | 'inject'> & {
   readonly name: string
   /** Positions that the model was trained for. */
   readonly trainedContext: number
@@ -52,23 +53,42 @@ export function workerCommand() {
 }
 
 async function run(context: Context, options: WorkerCommandOptions): Promise<undefined> {
-  const { ui } = context
+  if (options.exitWithStdin !== true) return serve(context, options, () => {})
+  const { dieWithParent } = await import('@seamline/llama')
+  dieWithParent()
+  const beat = () => process.stdout.write(`${STARTING_LINE}\n`)
+  beat()
+  const beats = setInterval(beat, options.liveness / STARTING_BEATS)
+  const signal = withEndOfStdin(context.signal)
+  try {
+    return await serve({ ...context, signal }, options, () => clearInterval(beats))
+  } finally {
+    clearInterval(beats)
+  }
+}
+
+/** @param onReady called right before the ready line is printed */
+async function serve(
+  { ui, signal }: Context,
+  options: WorkerCommandOptions,
+  onReady: () => void,
+): Promise<undefined> {
   const { codec, sequences, stage = 0 } = options
   const isChild = options.exitWithStdin === true
-  const signal = isChild ? withEndOfStdin(context.signal) : context.signal
   const source = await openSource({ ui, signal }, options)
-  const { chunk, ctx, threads, flashAttn } = engineSettings(options, source.trainedContext, sequences)
+  const { chunk, ctx, threads, flashAttn, regime } = engineSettings(options, source.trainedContext, sequences)
   const { llamaExecutor } = await import('@seamline/llama')
   ui.progress(`loading ${source.path}`)
   const recorder = spanRing({ recording: false })
   const executor = await llamaExecutor({
-    ...{ path: source.path, facts: source.facts ?? null },
+    ...{ path: source.path, facts: source.facts ?? null, inject: source.inject ?? null },
     ...{
       chunkTokens: chunk,
       contextLength: ctx,
       maxSequences: sequences,
       threads,
       flashAttention: flashAttn,
+      regime,
     },
     ...{ sink: recorder, signal },
   })
@@ -85,12 +105,13 @@ async function run(context: Context, options: WorkerCommandOptions): Promise<und
       // Whoever started a local worker sees for itself when runs begin and end.
       ...(isChild ? {} : { onEvent: (text) => ui.log(text) }),
     })
-    const { layerFirst, layerEnd, layerCount, engine, backend, contextLength } = executor.spec
+    const { layerFirst, layerEnd, layerCount, contextLength, regime, engine, backend } = executor.spec
     const ready = {
       ...{ name: worker.name, address: worker.address, pid: process.pid, stage },
-      ...{ layerFirst, layerEnd, layerCount, contextLength, engine, backend },
+      ...{ layerFirst, layerEnd, layerCount, contextLength, regime, engine, backend },
     }
     ui.clear()
+    onReady()
     process.stdout.write(`${JSON.stringify(ready)}\n`)
     await aborted(signal)
     await worker.close()
@@ -105,8 +126,9 @@ async function openSource({ ui, signal }: Context, options: WorkerCommandOptions
   const { manifest: manifestPath, model, stage: index } = options
   if (model !== undefined) {
     warnOfHome(ui, model)
-    const { contextLength } = modelFacts(openGguf(model))
-    return { path: model, name: 'worker', trainedContext: contextLength }
+    const opened = openModel(model)
+    const { contextLength } = modelFacts(opened)
+    return { path: opened.paths[0] ?? model, name: 'worker', trainedContext: contextLength }
   }
   if (manifestPath === undefined || index === undefined) {
     throw new SeamError('USAGE', 'give --manifest FILE and --stage N, or --model FILE for a whole model')
@@ -128,6 +150,7 @@ async function openSource({ ui, signal }: Context, options: WorkerCommandOptions
     path,
     name: `worker-${index}`,
     trainedContext: contextLength,
+    inject: stage.inject ?? null,
     facts: {
       modelSha256: source.sha256,
       manifestSha256,

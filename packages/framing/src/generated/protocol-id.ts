@@ -1,2 +1,2 @@
 // Written by scripts/generate.mjs: SHA-256 over schema and golden vectors, see README.md.
-export const protocolId = '2de885456d304e139e9306407a94450ad2bee0bdf3da82db0ee4a1d856b126c3'
+export const protocolId = '0f58dd9e8ca4064bc16c3b1e9a3130e3f27d11e0d6aa959e06577c2ec68b73f0'

@@ -440,6 +440,7 @@ export const seamline: any = $root.seamline = (() => {
             Hello.prototype.framings = $util.emptyArray;
             Hello.prototype.maxPayloadBytes = $util.Long ? $util.Long.fromBits(0,0,true) : 0;
             Hello.prototype.livenessMs = 0;
+            Hello.prototype.rowsPerStep = 0;
 
             Hello.encode = function (message, writer, _depth) {
                 if (!writer)
@@ -466,6 +467,8 @@ export const seamline: any = $root.seamline = (() => {
                     writer.uint32(56).uint64(message.maxPayloadBytes);
                 if (message.livenessMs != null && $Object.hasOwnProperty.call(message, "livenessMs") && message.livenessMs !== 0)
                     writer.uint32(64).uint32(message.livenessMs);
+                if (message.rowsPerStep != null && $Object.hasOwnProperty.call(message, "rowsPerStep") && message.rowsPerStep !== 0)
+                    writer.uint32(72).uint32(message.rowsPerStep);
                 if (message.$unknowns != null && $Object.hasOwnProperty.call(message, "$unknowns"))
                     for (let i = 0; i < message.$unknowns.length; ++i)
                         writer.raw(message.$unknowns[i]);
@@ -564,6 +567,15 @@ export const seamline: any = $root.seamline = (() => {
                                 message.livenessMs = value;
                             else
                                 delete message.livenessMs;
+                            continue;
+                        }
+                    case 9: {
+                            if (wireType !== 0)
+                                break;
+                            if (value = reader.uint32())
+                                message.rowsPerStep = value;
+                            else
+                                delete message.rowsPerStep;
                             continue;
                         }
                     }
@@ -2109,17 +2121,14 @@ export const seamline: any = $root.seamline = (() => {
         v1.Token = (function() {
 
             const Token = function (properties) {
+                this.tokens = [];
                 if (properties)
                     for (let keys = $Object.keys(properties), i = 0; i < keys.length; ++i)
                         if (properties[keys[i]] != null && keys[i] !== "__proto__")
                             this[keys[i]] = properties[keys[i]];
             };
 
-            Token.prototype.sequence = 0;
-            Token.prototype.epoch = 0;
-            Token.prototype.position = 0;
-            Token.prototype.token = 0;
-            Token.prototype.finish = 0;
+            Token.prototype.tokens = $util.emptyArray;
             Token.prototype.step = $util.Long ? $util.Long.fromBits(0,0,true) : 0;
             Token.prototype.sentNs = $util.Long ? $util.Long.fromBits(0,0,true) : 0;
             Token.prototype.checksum = null;
@@ -2139,22 +2148,15 @@ export const seamline: any = $root.seamline = (() => {
                     _depth = 0;
                 if (_depth > $util.recursionLimit)
                     throw $Error("max depth exceeded");
-                if (message.sequence != null && $Object.hasOwnProperty.call(message, "sequence") && message.sequence !== 0)
-                    writer.uint32(8).uint32(message.sequence);
-                if (message.epoch != null && $Object.hasOwnProperty.call(message, "epoch") && message.epoch !== 0)
-                    writer.uint32(16).uint32(message.epoch);
-                if (message.position != null && $Object.hasOwnProperty.call(message, "position") && message.position !== 0)
-                    writer.uint32(24).uint32(message.position);
-                if (message.token != null && $Object.hasOwnProperty.call(message, "token") && message.token !== 0)
-                    writer.uint32(32).uint32(message.token);
-                if (message.finish != null && $Object.hasOwnProperty.call(message, "finish") && message.finish !== 0)
-                    writer.uint32(40).int32(message.finish);
+                if (message.tokens != null && message.tokens.length)
+                    for (let i = 0; i < message.tokens.length; ++i)
+                        $root.seamline.v1.Sampled.encode(message.tokens[i], writer.uint32(10).fork(), _depth + 1).ldelim();
                 if (message.step != null && $Object.hasOwnProperty.call(message, "step") && (typeof message.step === "object" ? message.step.low || message.step.high : message.step !== 0))
-                    writer.uint32(48).uint64(message.step);
+                    writer.uint32(16).uint64(message.step);
                 if (message.sentNs != null && $Object.hasOwnProperty.call(message, "sentNs") && (typeof message.sentNs === "object" ? message.sentNs.low || message.sentNs.high : message.sentNs !== 0))
-                    writer.uint32(56).uint64(message.sentNs);
+                    writer.uint32(24).uint64(message.sentNs);
                 if (message.checksum != null && $Object.hasOwnProperty.call(message, "checksum"))
-                    writer.uint32(69).fixed32(message.checksum);
+                    writer.uint32(37).fixed32(message.checksum);
                 if (message.$unknowns != null && $Object.hasOwnProperty.call(message, "$unknowns"))
                     for (let i = 0; i < message.$unknowns.length; ++i)
                         writer.raw(message.$unknowns[i]);
@@ -2179,6 +2181,124 @@ export const seamline: any = $root.seamline = (() => {
                     reader.len = end;
                 }
                 message = _target || new $root.seamline.v1.Token();
+                while (reader.pos < end) {
+                    let start = reader.pos;
+                    let tag = reader.tag();
+                    if (tag === _end) {
+                        _end = $undefined;
+                        break;
+                    }
+                    let wireType = tag & 7;
+                    switch (tag >>>= 3) {
+                    case 1: {
+                            if (wireType !== 2)
+                                break;
+                            if (!(message.tokens && message.tokens.length))
+                                message.tokens = [];
+                            message.tokens.push($root.seamline.v1.Sampled.decode(reader, reader.size(), $undefined, _depth + 1));
+                            continue;
+                        }
+                    case 2: {
+                            if (wireType !== 0)
+                                break;
+                            if (typeof (value = reader.uint64()) === "object" ? value.low || value.high : value !== 0)
+                                message.step = value;
+                            else
+                                delete message.step;
+                            continue;
+                        }
+                    case 3: {
+                            if (wireType !== 0)
+                                break;
+                            if (typeof (value = reader.uint64()) === "object" ? value.low || value.high : value !== 0)
+                                message.sentNs = value;
+                            else
+                                delete message.sentNs;
+                            continue;
+                        }
+                    case 4: {
+                            if (wireType !== 5)
+                                break;
+                            message.checksum = reader.fixed32();
+                            message._checksum = "checksum";
+                            continue;
+                        }
+                    }
+                    reader.skipType(wireType, _depth, tag);
+                    if (!reader.discardUnknown) {
+                        $util.makeProp(message, "$unknowns", false);
+                        (message.$unknowns || (message.$unknowns = [])).push(reader.raw(start, reader.pos));
+                    }
+                }
+                if (length !== $undefined) {
+                    if (reader.pos !== end)
+                        throw $RangeError("index out of range");
+                    reader.len = length;
+                }
+                if (_end !== $undefined)
+                    throw $Error("missing end group");
+                return message;
+            };
+
+            return Token;
+        })();
+
+        v1.Sampled = (function() {
+
+            const Sampled = function (properties) {
+                if (properties)
+                    for (let keys = $Object.keys(properties), i = 0; i < keys.length; ++i)
+                        if (properties[keys[i]] != null && keys[i] !== "__proto__")
+                            this[keys[i]] = properties[keys[i]];
+            };
+
+            Sampled.prototype.sequence = 0;
+            Sampled.prototype.epoch = 0;
+            Sampled.prototype.position = 0;
+            Sampled.prototype.token = 0;
+            Sampled.prototype.finish = 0;
+
+            Sampled.encode = function (message, writer, _depth) {
+                if (!writer)
+                    writer = $Writer.create();
+                if (_depth === $undefined)
+                    _depth = 0;
+                if (_depth > $util.recursionLimit)
+                    throw $Error("max depth exceeded");
+                if (message.sequence != null && $Object.hasOwnProperty.call(message, "sequence") && message.sequence !== 0)
+                    writer.uint32(8).uint32(message.sequence);
+                if (message.epoch != null && $Object.hasOwnProperty.call(message, "epoch") && message.epoch !== 0)
+                    writer.uint32(16).uint32(message.epoch);
+                if (message.position != null && $Object.hasOwnProperty.call(message, "position") && message.position !== 0)
+                    writer.uint32(24).uint32(message.position);
+                if (message.token != null && $Object.hasOwnProperty.call(message, "token") && message.token !== 0)
+                    writer.uint32(32).uint32(message.token);
+                if (message.finish != null && $Object.hasOwnProperty.call(message, "finish") && message.finish !== 0)
+                    writer.uint32(40).int32(message.finish);
+                if (message.$unknowns != null && $Object.hasOwnProperty.call(message, "$unknowns"))
+                    for (let i = 0; i < message.$unknowns.length; ++i)
+                        writer.raw(message.$unknowns[i]);
+                return writer;
+            };
+
+            Sampled.decode = function (reader, length, _end, _depth, _target) {
+                if (!(reader instanceof $Reader))
+                    reader = $Reader.create(reader);
+                if (_depth === $undefined)
+                    _depth = 0;
+                if (_depth > $Reader.recursionLimit)
+                    throw $Error("max depth exceeded");
+                let end, message, value;
+                if (length === $undefined)
+                    end = reader.len;
+                else {
+                    end = reader.pos + length;
+                    if (end > reader.len)
+                        throw $RangeError("index out of range");
+                    length = reader.len;
+                    reader.len = end;
+                }
+                message = _target || new $root.seamline.v1.Sampled();
                 while (reader.pos < end) {
                     let start = reader.pos;
                     let tag = reader.tag();
@@ -2233,31 +2353,6 @@ export const seamline: any = $root.seamline = (() => {
                                 delete message.finish;
                             continue;
                         }
-                    case 6: {
-                            if (wireType !== 0)
-                                break;
-                            if (typeof (value = reader.uint64()) === "object" ? value.low || value.high : value !== 0)
-                                message.step = value;
-                            else
-                                delete message.step;
-                            continue;
-                        }
-                    case 7: {
-                            if (wireType !== 0)
-                                break;
-                            if (typeof (value = reader.uint64()) === "object" ? value.low || value.high : value !== 0)
-                                message.sentNs = value;
-                            else
-                                delete message.sentNs;
-                            continue;
-                        }
-                    case 8: {
-                            if (wireType !== 5)
-                                break;
-                            message.checksum = reader.fixed32();
-                            message._checksum = "checksum";
-                            continue;
-                        }
                     }
                     reader.skipType(wireType, _depth, tag);
                     if (!reader.discardUnknown) {
@@ -2275,7 +2370,7 @@ export const seamline: any = $root.seamline = (() => {
                 return message;
             };
 
-            return Token;
+            return Sampled;
         })();
 
         v1.Credit = (function() {
