@@ -3,8 +3,8 @@ export const DType = { f32: 'f32', f16: 'f16', bf16: 'bf16', q8_0: 'q8_0', i32: 
 export type DType = (typeof DType)[keyof typeof DType]
 
 /**
- * Alignment of every payload in bytes. A copy whose source and destination differ by 1 to 31 bytes modulo a
- * page runs some 20 times slower on Zen 3, so headers are right-justified in front of an aligned payload.
+ * Alignment of every payload in bytes, a cache line. Copies between buffers that lie a few bytes apart modulo a page fall into
+ * a slow path of some processors (`rep movsb` on Zen 3), so headers are right-justified in front of an aligned payload.
  */
 export const PAYLOAD_ALIGNMENT = 64
 
