@@ -2,7 +2,6 @@ import {
   asBytes,
   asInt32,
   type Clock,
-  type Codec,
   type CodecFactory,
   type HelloMessage,
   type Message,
@@ -19,12 +18,11 @@ import {
   type TensorMessage,
   type TensorRow,
 } from '@seamline/core'
-import { type Slot, slotPool } from './buffers.ts'
+import type { Slot } from './buffers.ts'
 import { deferred } from './deferred.ts'
-import { type Edge, edgeWith } from './edge.ts'
-import { checkFacts, sharedFacts } from './facts.ts'
 import { type LaneOutlet, lane } from './lane.ts'
 import type { Link, LinkHandler } from './link.ts'
+import { neighbours } from './neighbours.ts'
 import { checkTensor, expectRow } from './rows.ts'
 import { compact, type Job, type JobRow, type Sequence, sequenceOf } from './sequence.ts'
 
@@ -63,11 +61,6 @@ export interface StageRun extends LinkHandler {
   end(): Promise<void>
 }
 
-/** How long the coordinator's own word may come after a neighbour has left in good order. */
-const GOOD_ORDER_MS = 250
-/** Buffers on each side of an edge beyond one for every sequence: enough for a chunk on its way and one in hand. */
-const EXTRA_SLOTS = 2
-
 export function stageRun(options: StageRunOptions): StageRun {
   const { name, executor, codecs, recorder, clock, coordinator, run } = options
   const { spec } = executor
@@ -82,15 +75,11 @@ export function stageRun(options: StageRunOptions): StageRun {
   const order = new Map<number, Promise<void>>()
   /** Highest sequence ever opened: a row of one that is neither open nor above it is merely late. */
   let newestSequence = -1
-  let downstream: { readonly link: Link; readonly edge: Edge } | undefined
-  let upstream: Link | undefined
-  /** The last stage's way back to stage 0. */
-  let back: Link | undefined
   let ending: Promise<void> | undefined
   const ended = deferred<SeamError | undefined>()
 
   const outlet: LaneOutlet = {
-    canStart: () => isLast || downstream?.edge.canSend() === true,
+    canStart: () => isLast || around.downstream?.edge.canSend() === true,
     canDecode: () => groups.size < Math.ceil(sequences.size / options.rowsPerStep),
     begin(job) {
       if (job.mergeable) {
@@ -103,16 +92,17 @@ export function stageRun(options: StageRunOptions): StageRun {
         if (wanted) job.logits = new Float32Array(sampling.length * spec.vocabulary)
         return null
       }
-      job.slot = downstream!.edge.take()
-      return job.slot.hidden.subarray(0, job.rows.length * job.rows[0]!.row.tokenCount * spec.embedding)
+      const slot = around.downstream!.edge.take()
+      job.slot = slot
+      return slot.hidden.subarray(0, job.rows.length * job.rows[0]!.row.tokenCount * spec.embedding)
     },
     done(job, result, current) {
       if (job.slot === undefined) return sendTokens(job, result.tokens, current)
       if (current.length > 0) sendHidden(job, job.slot, current)
-      else downstream?.edge.giveUnsent(job.slot)
+      else around.downstream?.edge.giveUnsent(job.slot)
     },
     failed(job, error, current) {
-      if (job.slot !== undefined) downstream?.edge.giveUnsent(job.slot)
+      if (job.slot !== undefined) around.downstream?.edge.giveUnsent(job.slot)
       groups.delete(job)
       if (ending !== undefined) return
       for (const { sequence } of current) refuse(error, 0, sequence.id)
@@ -125,12 +115,24 @@ export function stageRun(options: StageRunOptions): StageRun {
   }
   const work = lane(executor, outlet, clock, recorder, options.rowsPerStep)
 
+  const around = neighbours({
+    ...{ name, spec, codecs, recorder, clock, checker: stage },
+    headroomBytes: options.headroomBytes,
+    dial: options.dial,
+    onTensor: enqueueTensor,
+    onTokens,
+    onCredit: () => work.poke(),
+    onLost(error) {
+      if (ending === undefined) coordinator.fail(error, name)
+    },
+  })
+
   // ---- what the coordinator says
 
   function fromCoordinator(message: Message, payload: Uint8Array): void {
     switch (message.kind) {
       case 'link':
-        return answer(message.request, -1, () => dialUpstream(message.address, message.codec))
+        return answer(message.request, -1, () => around.dialUpstream(message.address, message.codec))
       case 'open':
         return answer(message.request, message.sequence, () => open(message))
       case 'close':
@@ -152,7 +154,7 @@ export function stageRun(options: StageRunOptions): StageRun {
       case 'stateSet':
         return answer(message.request, message.sequence, () => restoreState(message, payload))
       case 'credit':
-        return onCredit(message.scope, message.id, message.limit)
+        return onSequenceCredit(message.id, message.limit)
       case 'traceControl':
         return answer(message.request, -1, () => {
           if (recorder === null)
@@ -323,7 +325,7 @@ export function stageRun(options: StageRunOptions): StageRun {
   }
 
   function sendHidden(job: Job, slot: Slot, current: readonly JobRow[]): void {
-    const { link, edge } = downstream!
+    const { link, edge } = around.downstream!
     const { tokenCount, position } = job.rows[0]!.row
     const tag = spanTag(job.rows[0]!.sequence.id, position)
     const kept = current.map((row) => job.rows.indexOf(row))
@@ -372,7 +374,7 @@ export function stageRun(options: StageRunOptions): StageRun {
     const tokens = chosen.map(({ token }) => token)
     const going = tokens.filter(({ finish }) => finish === 'none')
     // Stage 0 first: the next step waits for it.
-    if (going.length > 0) back?.sendCounted({ kind: 'token', tokens: going })
+    if (going.length > 0) around.back?.sendCounted({ kind: 'token', tokens: going })
     const wanted = chosen.filter(({ sequence }) => sequence.open.returnLogits).map(({ nth }) => nth)
     const logits =
       job.logits === undefined ? undefined : asBytes(compact(job.logits, wanted, spec.vocabulary))
@@ -422,11 +424,7 @@ export function stageRun(options: StageRunOptions): StageRun {
     })
   }
 
-  function onCredit(scope: 'sequence' | 'edge', id: number, limit: number): void {
-    if (scope === 'edge') {
-      downstream?.edge.credit(limit)
-      return work.poke()
-    }
+  function onSequenceCredit(id: number, limit: number): void {
     const sequence = sequenceFor(id)
     if (sequence === undefined) return
     sequence.creditLimit = Math.max(sequence.creditLimit, limit)
@@ -436,153 +434,12 @@ export function stageRun(options: StageRunOptions): StageRun {
     work.poke()
   }
 
-  // ---- neighbours
-
-  async function dialUpstream(address: string, codecId: string): Promise<void> {
-    const codec = makeCodec(codecId)
-    await options.dial(address, codecId, (link, hello) => {
-      checkFacts(sharedFacts(spec), sharedFacts(hello.facts), name, hello.name)
-      if (isFirst) {
-        // Stage 0 dials the last stage for its tokens.
-        upstream = link
-        return neighbour(link, hello, 'token return', (message) => {
-          if (message.kind === 'token') onTokens(message.tokens)
-        })
-      }
-      if (hello.facts.layerEnd !== spec.layerFirst) {
-        throw new SeamError(
-          'MISMATCH',
-          `${hello.name} ends at layer ${hello.facts.layerEnd}, ${name} starts at layer ${spec.layerFirst}`,
-          { worker: hello.name },
-        )
-      }
-      const edge = edgeOf(codec)
-      upstream = link
-      link.send({ kind: 'credit', scope: 'edge', id: 0, limit: edge.grant() })
-      return receiver(link, hello, edge)
-    })
-  }
-
-  function adopt(link: Link, hello: HelloMessage): LinkHandler {
-    checkFacts(sharedFacts(spec), sharedFacts(hello.facts), name, hello.name)
-    if (isLast && hello.facts.layerFirst === 0) {
-      back = link
-      return neighbour(link, hello, 'token return', () => {})
-    }
-    if (hello.facts.layerFirst !== spec.layerEnd) {
-      throw new SeamError(
-        'MISMATCH',
-        `${name} ends at layer ${spec.layerEnd}, ${hello.name} starts at layer ${hello.facts.layerFirst}`,
-        { worker: hello.name },
-      )
-    }
-    downstream = { link, edge: edgeOf(makeCodec(hello.codecs[0] ?? '')) }
-    return neighbour(link, hello, 'hidden rows', (message) => {
-      if (message.kind === 'credit') onCredit(message.scope, message.id, message.limit)
-    })
-  }
-
-  function makeCodec(id: string): Codec {
-    const factory = codecs.get(id)
-    if (factory === undefined) {
-      throw new SeamError(
-        'UNSUPPORTED',
-        `codec ${id} is not offered by ${name}, which has ${[...codecs.keys()].join(', ')}`,
-      )
-    }
-    return factory()
-  }
-
-  function edgeOf(codec: Codec): Edge {
-    const { maxSequences, chunkTokens, embedding } = spec
-    return edgeWith(
-      slotPool(maxSequences + EXTRA_SLOTS, codec, chunkTokens, embedding, options.headroomBytes),
-      codec,
-    )
-  }
-
-  /** Receives hidden rows straight into slots and hands them back with new credit. */
-  function receiver(link: Link, hello: HelloMessage, edge: Edge): LinkHandler {
-    let slot: Slot | undefined
-    const base = neighbour(link, hello, 'hidden rows', (message, payload) => {
-      if (message.kind !== 'tensor') return
-      const taken = slot
-      slot = undefined
-      checkTensor(message, payload.length, stage, edge.codec)
-      if (taken === undefined) throw new SeamError('PROTOCOL', `tensor without a payload from ${hello.name}`)
-      const tokens = message.shape[0]
-      const first = message.rows[0]!
-      const release = () => {
-        edge.give(taken)
-        const limit = edge.grant()
-        if (limit > 0) link.send({ kind: 'credit', scope: 'edge', id: 0, limit })
-      }
-      const decode = () => {
-        const values = tokens * spec.embedding
-        if (!edge.codec.identity) {
-          const startNs = clock.nowNs()
-          edge.codec.decodeInto(payload, tokens, spec.embedding, taken.hidden)
-          const tag = spanTag(first.sequence, first.position)
-          if (recorder !== null)
-            recorder.span(SpanName.codecDecode, startNs, clock.nowNs(), tag, payload.length)
-        } else if (payload.length !== values * 4) {
-          throw new SeamError('CODEC', `payload of ${payload.length} B for ${values} f32 values on ${name}`)
-        }
-        return taken.hidden.subarray(0, values)
-      }
-      enqueueTensor(message, release, decode, spec.embedding)
-    })
-    return {
-      ...base,
-      target(message, payloadBytes) {
-        checkTensor(message, payloadBytes, stage, edge.codec)
-        slot = edge.take()
-        return slot.payload
-      },
-    }
-  }
-
-  function neighbour(
-    link: Link,
-    hello: HelloMessage,
-    what: string,
-    message: (message: Message, payload: Uint8Array) => void,
-  ): LinkHandler {
-    return {
-      target(offered, payloadBytes) {
-        throw new SeamError(
-          'PROTOCOL',
-          `${name} takes no payload of ${payloadBytes} B with ${offered.kind} from ${hello.name}`,
-        )
-      },
-      message,
-      closed(reason) {
-        if (back === link) back = undefined
-        const report = () => {
-          if (ending !== undefined) return
-          const code = reason?.code ?? 'CLOSED'
-          const why = reason?.message ?? `${hello.name} closed the connection`
-          const text = `link for ${what} between ${hello.name} and ${name}: ${why}`
-          coordinator.fail(new SeamError(code, text, { worker: hello.name }), name)
-        }
-        // A neighbour that leaves in good order was told to: this stage is about to hear it too.
-        if (reason === undefined) setTimeout(report, GOOD_ORDER_MS)
-        else report()
-      },
-    }
-  }
-
   function end(reason?: SeamError): Promise<void> {
     ending ??= (async () => {
       executor.abort()
       await Promise.allSettled([...sequences.keys()].map(endSequence))
       if (recorder !== null) recorder.recording = false
-      await Promise.allSettled([
-        coordinator.close(),
-        upstream?.close(),
-        downstream?.link.close(),
-        back?.close(),
-      ])
+      await Promise.allSettled([coordinator.close(), around.close()])
       ended.resolve(reason)
     })()
     return ending
@@ -609,7 +466,7 @@ export function stageRun(options: StageRunOptions): StageRun {
     },
     message: fromCoordinator,
     closed: (reason) => void end(reason),
-    adopt,
+    adopt: around.adopt,
     get leaving() {
       return ending !== undefined
     },

@@ -1,0 +1,216 @@
+import {
+  type Clock,
+  type Codec,
+  type CodecFactory,
+  type HelloMessage,
+  type Message,
+  type SampledToken,
+  SeamError,
+  SpanName,
+  type SpanSink,
+  type StageSpec,
+  spanTag,
+  type TensorMessage,
+} from '@seamline/core'
+import { type Slot, slotPool } from './buffers.ts'
+import { type Edge, edgeWith } from './edge.ts'
+import { checkFacts, sharedFacts } from './facts.ts'
+import type { Link, LinkHandler } from './link.ts'
+import { type Checker, checkTensor } from './rows.ts'
+
+export interface NeighbourContext {
+  readonly name: string
+  readonly spec: StageSpec
+  readonly codecs: ReadonlyMap<string, CodecFactory>
+  readonly recorder: SpanSink | null
+  readonly clock: Clock
+  readonly checker: Checker
+  readonly headroomBytes: number
+  /** Dials the neighbour upstream, passes its hello and gives it to the handler. */
+  dial(
+    address: string,
+    codec: string,
+    handlerFor: (link: Link, hello: HelloMessage) => LinkHandler,
+  ): Promise<void>
+  /** A tensor has arrived. `input` gives the values of all its rows, `perToken` for each token. */
+  onTensor(message: TensorMessage, release: () => void, input: () => Float32Array, perToken: number): void
+  onTokens(tokens: readonly SampledToken[]): void
+  /** The stage downstream takes more. */
+  onCredit(): void
+  /** A link ended that should not have. */
+  onLost(error: SeamError): void
+}
+
+/** The stages next to this one, and the links to them. */
+export interface Neighbours {
+  /** Where hidden rows go; undefined on a last stage and before the neighbour has dialled. */
+  readonly downstream: { readonly link: Link; readonly edge: Edge } | undefined
+  /** The last stage's way back to stage 0, where stage 0 could dial it. */
+  readonly back: Link | undefined
+  /** Dials the stage that this one receives from. Throws `MISMATCH` when it does not fit in front of this one. */
+  dialUpstream(address: string, codec: string): Promise<void>
+  /** Takes the link of a neighbour that has dialled. Throws `MISMATCH` when it does not fit behind this stage. */
+  adopt(link: Link, hello: HelloMessage): LinkHandler
+  close(): Promise<void>
+}
+
+/** How long the coordinator's own word may come after a neighbour has left in good order. */
+const GOOD_ORDER_MS = 250
+/** Buffers on each side of an edge beyond one for every sequence: enough for a chunk on its way and one in hand. */
+const EXTRA_SLOTS = 2
+
+export function neighbours(context: NeighbourContext): Neighbours {
+  const { name, spec, codecs, recorder, clock, checker, headroomBytes } = context
+  const isFirst = spec.layerFirst === 0
+  const isLast = spec.layerEnd === spec.layerCount
+  let downstream: { readonly link: Link; readonly edge: Edge } | undefined
+  let upstream: Link | undefined
+  let back: Link | undefined
+
+  async function dialUpstream(address: string, codecId: string): Promise<void> {
+    const codec = makeCodec(codecId)
+    await context.dial(address, codecId, (link, hello) => {
+      checkFacts(sharedFacts(spec), sharedFacts(hello.facts), name, hello.name)
+      if (isFirst) {
+        // Stage 0 dials the last stage for its tokens.
+        upstream = link
+        return neighbour(link, hello, 'token return', (message) => {
+          if (message.kind === 'token') context.onTokens(message.tokens)
+        })
+      }
+      if (hello.facts.layerEnd !== spec.layerFirst) {
+        throw new SeamError(
+          'MISMATCH',
+          `${hello.name} ends at layer ${hello.facts.layerEnd}, ${name} starts at layer ${spec.layerFirst}`,
+          { worker: hello.name },
+        )
+      }
+      const edge = edgeOf(codec)
+      upstream = link
+      link.send({ kind: 'credit', scope: 'edge', id: 0, limit: edge.grant() })
+      return receiver(link, hello, edge)
+    })
+  }
+
+  function adopt(link: Link, hello: HelloMessage): LinkHandler {
+    checkFacts(sharedFacts(spec), sharedFacts(hello.facts), name, hello.name)
+    if (isLast && hello.facts.layerFirst === 0) {
+      back = link
+      return neighbour(link, hello, 'token return', () => {})
+    }
+    if (hello.facts.layerFirst !== spec.layerEnd) {
+      throw new SeamError(
+        'MISMATCH',
+        `${name} ends at layer ${spec.layerEnd}, ${hello.name} starts at layer ${hello.facts.layerFirst}`,
+        { worker: hello.name },
+      )
+    }
+    const edge = edgeOf(makeCodec(hello.codecs[0] ?? ''))
+    downstream = { link, edge }
+    return neighbour(link, hello, 'hidden rows', (message) => {
+      if (message.kind !== 'credit') return
+      edge.credit(message.limit)
+      context.onCredit()
+    })
+  }
+
+  function makeCodec(id: string): Codec {
+    const factory = codecs.get(id)
+    if (factory === undefined) {
+      throw new SeamError(
+        'UNSUPPORTED',
+        `codec ${id} is not offered by ${name}, which has ${[...codecs.keys()].join(', ')}`,
+      )
+    }
+    return factory()
+  }
+
+  function edgeOf(codec: Codec): Edge {
+    const { maxSequences, chunkTokens, embedding } = spec
+    return edgeWith(slotPool(maxSequences + EXTRA_SLOTS, codec, chunkTokens, embedding, headroomBytes), codec)
+  }
+
+  /** Receives hidden rows straight into slots and hands them back with new credit. */
+  function receiver(link: Link, hello: HelloMessage, edge: Edge): LinkHandler {
+    let slot: Slot | undefined
+    const base = neighbour(link, hello, 'hidden rows', (message, payload) => {
+      if (message.kind !== 'tensor') return
+      const taken = slot
+      slot = undefined
+      checkTensor(message, payload.length, checker, edge.codec)
+      if (taken === undefined) throw new SeamError('PROTOCOL', `tensor without a payload from ${hello.name}`)
+      const tokens = message.shape[0]
+      const first = message.rows[0]!
+      const release = () => {
+        edge.give(taken)
+        const limit = edge.grant()
+        if (limit > 0) link.send({ kind: 'credit', scope: 'edge', id: 0, limit })
+      }
+      const decode = () => {
+        const values = tokens * spec.embedding
+        if (!edge.codec.identity) {
+          const startNs = clock.nowNs()
+          edge.codec.decodeInto(payload, tokens, spec.embedding, taken.hidden)
+          const tag = spanTag(first.sequence, first.position)
+          if (recorder !== null)
+            recorder.span(SpanName.codecDecode, startNs, clock.nowNs(), tag, payload.length)
+        } else if (payload.length !== values * 4) {
+          throw new SeamError('CODEC', `payload of ${payload.length} B for ${values} f32 values on ${name}`)
+        }
+        return taken.hidden.subarray(0, values)
+      }
+      context.onTensor(message, release, decode, spec.embedding)
+    })
+    return {
+      ...base,
+      target(message, payloadBytes) {
+        checkTensor(message, payloadBytes, checker, edge.codec)
+        slot = edge.take()
+        return slot.payload
+      },
+    }
+  }
+
+  function neighbour(
+    link: Link,
+    hello: HelloMessage,
+    what: string,
+    message: (message: Message, payload: Uint8Array) => void,
+  ): LinkHandler {
+    return {
+      target(offered, payloadBytes) {
+        throw new SeamError(
+          'PROTOCOL',
+          `${name} takes no payload of ${payloadBytes} B with ${offered.kind} from ${hello.name}`,
+        )
+      },
+      message,
+      closed(reason) {
+        if (back === link) back = undefined
+        const report = () => {
+          const code = reason?.code ?? 'CLOSED'
+          const why = reason?.message ?? `${hello.name} closed the connection`
+          const text = `link for ${what} between ${hello.name} and ${name}: ${why}`
+          context.onLost(new SeamError(code, text, { worker: hello.name }))
+        }
+        // A neighbour that leaves in good order was told to: this stage is about to hear it too.
+        if (reason === undefined) setTimeout(report, GOOD_ORDER_MS)
+        else report()
+      },
+    }
+  }
+
+  return {
+    get downstream() {
+      return downstream
+    },
+    get back() {
+      return back
+    },
+    dialUpstream,
+    adopt,
+    async close() {
+      await Promise.allSettled([upstream?.close(), downstream?.link.close(), back?.close()])
+    },
+  }
+}
