@@ -51,7 +51,7 @@ export interface StageSession {
   rollback(position: number, tail: readonly number[]): void
   /** Copies the state out. Valid on the same stage of another process. */
   saveState(): Promise<Uint8Array>
-  /** Replaces the state; `position` becomes `position`. */
+  /** Replaces the state; `position` becomes `position`. Throws for a state that was altered or is of another stage. */
   restoreState(state: Uint8Array, position: number): Promise<void>
   /** Frees the KV cells. Idempotent. Waits for nothing: a step in flight ends with `ABORTED` first. */
   close(): Promise<void>

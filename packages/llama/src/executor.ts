@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto'
 import type {
   SessionOptions,
   SpanSink,
@@ -229,7 +230,7 @@ function executorOf(native: NativeStage, sink: SpanSink | null, spec: StageSpec)
     const history = historyOf(promptTail)
     const sequence = free.shift()
     if (sequence === undefined) {
-      throw new SeamError('BUSY', `all ${spec.maxSequences} sessions are taken`)
+      throw new SeamError('BUSY', `all ${spec.maxSequences} sequences are taken, 0 free; close one first`)
     }
     native.open(sequence, sampler, history).catch(() => {})
 
@@ -267,14 +268,15 @@ function executorOf(native: NativeStage, sink: SpanSink | null, spec: StageSpec)
       async saveState() {
         requireOpen()
         requireSessions([session])
-        return new Uint8Array(await during([], native.save(sequence)))
+        return sealState(new Uint8Array(await during([], native.save(sequence))))
       },
 
       async restoreState(state, position) {
         requireOpen()
         requireSessions([session])
+        const opened = openState(state)
         session.position = 0
-        await during([session], native.restore(sequence, position, state))
+        await during([session], native.restore(sequence, position, opened))
         session.position = position
       },
 
@@ -365,6 +367,25 @@ function executorOf(native: NativeStage, sink: SpanSink | null, spec: StageSpec)
     },
     close: () => (closing ??= native.stop()),
   }
+}
+
+const DIGEST_BYTES = 32
+
+/** llama.cpp trusts the counts inside a state: a damaged one must not reach it. The SHA-256 stands in front. */
+function sealState(state: Uint8Array): Uint8Array {
+  return Buffer.concat([createHash('sha256').update(state).digest(), state])
+}
+
+function openState(sealed: Uint8Array): Uint8Array {
+  const state = sealed.subarray(DIGEST_BYTES)
+  const digest = createHash('sha256').update(state).digest()
+  if (sealed.length < DIGEST_BYTES || digest.compare(sealed, 0, DIGEST_BYTES) !== 0) {
+    throw new SeamError(
+      'PROTOCOL',
+      `the saved state of ${sealed.length} B was altered: its SHA-256 does not fit`,
+    )
+  }
+  return state
 }
 
 function checkLength(name: string, view: Int32Array | Float32Array, length: number): void {

@@ -195,7 +195,12 @@ describe.skipIf(!hasModel)('one stage', () => {
     const state = await chain.sessions[0]!.saveState()
     await expect(session.restoreState(state, 8)).rejects.toEqual(code('MISMATCH', /9 positions, not 8/))
     await expect(session.restoreState(state.subarray(1), 9)).rejects.toEqual(code('PROTOCOL'))
-    await expect(session.restoreState(state.subarray(0, -9), 9)).rejects.toEqual(code('EXECUTOR'))
+    await expect(session.restoreState(state.subarray(0, -9), 9)).rejects.toEqual(code('PROTOCOL'))
+    for (let at = 0; at < state.length; at += 499) {
+      const damaged = state.slice()
+      damaged[at]! ^= 0x5a
+      await expect(session.restoreState(damaged, 9)).rejects.toEqual(code('PROTOCOL', /was altered/))
+    }
     const stages = await openStages(2)
     const foreign = openChain(stages).sessions[1]!
     await expect(foreign.restoreState(state, 9)).rejects.toEqual(code('MISMATCH', /whole model.*layers 2-5/))

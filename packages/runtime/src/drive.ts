@@ -7,6 +7,7 @@ import {
   SeamError,
   type TensorRow,
 } from '@seamline/core'
+import { deferred } from './deferred.ts'
 import { type Generation, type GenerationRequest, type SavedSequence, tokenQueue } from './generation.ts'
 import type { Link, UnsealedTensor } from './link.ts'
 import type { Answer } from './requests.ts'
@@ -81,6 +82,8 @@ export function driveSequence(
   let epoch = 0
   let creditLimit = prompt.length
   let ended: Promise<void> | undefined
+  /** Every stage has computed what this sequence began with: its first token of its own is here, or it has ended. */
+  const caughtUp = deferred<void>()
 
   const queue = tokenQueue(({ position }) => {
     const limit = position + 1 + TOKEN_WINDOW
@@ -138,6 +141,7 @@ export function driveSequence(
   /** Frees the sequence everywhere, then ends the iteration. */
   function finish(kind: 'close' | 'cancel', reason?: SeamError): Promise<void> {
     if (ended !== undefined) return ended
+    caughtUp.resolve()
     signal?.removeEventListener('abort', onAbort)
     // Nothing may be read after a fault, so the reader learns of it before the workers have answered.
     if (reason !== undefined) queue.finish(reason)
@@ -148,6 +152,17 @@ export function driveSequence(
       )
       .then(context.over)
     return ended
+  }
+
+  /** Stages that no longer agree on a sequence cannot go on with it: a refusal by one of them ends it. */
+  async function askOrEnd(message: (request: number) => Message, what: string): Promise<readonly Answer[]> {
+    try {
+      return await askAll(message, what)
+    } catch (error) {
+      const reason = SeamError.from(error, 'WORKER')
+      void driven.fail(reason)
+      throw reason
+    }
   }
 
   /** Drops all but `keepTokens` tokens on every stage, where nothing moves then, and returns the KV length. */
@@ -162,7 +177,7 @@ export function driveSequence(
     queue.drop(prompt.length + keepTokens)
     epoch++
     const position = keepTokens > 0 ? prompt.length + keepTokens - 1 : lastChunk
-    await askAll(
+    await askOrEnd(
       (id) => ({ kind: 'rollback', request: id, sequence, position, epoch, tail: tail() }),
       `rollback of sequence ${sequence}`,
     )
@@ -172,7 +187,7 @@ export function driveSequence(
 
   async function save(): Promise<SavedSequence> {
     const position = await truncate(tokens.length)
-    const answers = await askAll(
+    const answers = await askOrEnd(
       (id) => ({ kind: 'stateGet', request: id, sequence, reply: false, checksum: -1 }),
       `state of sequence ${sequence}`,
     )
@@ -183,7 +198,7 @@ export function driveSequence(
 
   /** One after the other: each starts where the last one has left every stage. */
   function inTurn<T>(action: () => Promise<T>): Promise<T> {
-    const result = settled.then(action, action)
+    const result = settled.then(() => caughtUp.promise).then(action)
     settled = result.then(
       () => {},
       () => {},
@@ -218,7 +233,10 @@ export function driveSequence(
       }
       const isReplayed = position < prompt.length + tokens.length
       sampled = position - prompt.length + 1
-      if (!isReplayed) tokens.push(token)
+      if (!isReplayed) {
+        tokens.push(token)
+        caughtUp.resolve()
+      }
       context.progressed()
       const finished = isReplayed && sampled < tokens.length ? 'none' : end
       const receivedNs = clock.nowNs()

@@ -439,6 +439,12 @@ export async function connectPipeline(options: PipelineOptions): Promise<Pipelin
       if (saved.states.length !== stages.length) {
         throw new SeamError('MISMATCH', `${saved.states.length} saved states for ${stages.length} stages`)
       }
+      if (saved.tokens.length >= request.maxTokens) {
+        throw new SeamError(
+          'USAGE',
+          `${saved.tokens.length} tokens were saved, maxTokens ${request.maxTokens} leaves none`,
+        )
+      }
       return start({ ...request, prompt: saved.prompt }, { tokens: saved.tokens, saved })
     },
     replay: (parts, { steps = oneByOne(parts), sampleReplayed = false } = {}) =>

@@ -38,6 +38,9 @@ export function checkReplay(
     if (!Number.isInteger(count) || rows < 1 || rows > chunkTokens) {
       refuse(`step ${number} of the replay has ${rows} rows, 1 to ${chunkTokens} are possible`)
     }
+    if (new Set(step.map(({ part }) => part)).size !== step.length) {
+      refuse(`step ${number} of the replay has two rows of one part; give one a count`)
+    }
     for (const { part, index, count: own = 1 } of step) {
       if (own !== count) refuse(`step ${number} of the replay has windows of ${count} and ${own} tokens`)
       const due = fed[part]

@@ -1,4 +1,4 @@
-import type { StageExecutor } from '@seamline/core'
+import { SeamError, type StageExecutor } from '@seamline/core'
 import { describe, expect, it } from 'vitest'
 import { connectPipeline, type Generation, recordedSteps, type TokenEvent } from '../src/index.ts'
 import {
@@ -202,6 +202,60 @@ describe('replay', () => {
         await expect(pipeline.replay(parts, { steps })).rejects.toMatchObject({ code: 'USAGE' })
       }
     })
+  })
+})
+
+describe('before a sequence has computed what it began with', () => {
+  const whole = () => unsplit(prompt(150), 30, SAMPLED)
+  const sampled = request(prompt(150), 30, { sampler: SAMPLED })
+
+  it('a rollback waits for it', async () => {
+    await withCluster({ ...paced, ends: [3, 6] }, async ({ pipeline }) => {
+      const generation = pipeline.generate(sampled)
+      await generation.rollback(0)
+      expect(await read(generation)).toEqual(await whole())
+    })
+  })
+
+  it('a save waits for it, also in a replay', async () => {
+    await withCluster({ ...paced, ends: [3, 6] }, async ({ pipeline }) => {
+      const tokens = await whole()
+      const first = pipeline.generate(sampled)
+      const saved = await first.save()
+      expect(saved.tokens).toEqual(tokens.slice(0, saved.tokens.length))
+      expect(await read(first)).toEqual(tokens)
+      const [again] = await pipeline.replay([{ request: sampled, tokens: tokens.slice(0, 20) }])
+      const { tokens: known } = await again!.save()
+      expect(known).toEqual(tokens.slice(0, known.length))
+      expect(known.length).toBeGreaterThan(20)
+      await again!.rollback(5)
+      expect((await read(again!)).slice(-24)).toEqual(tokens.slice(-24))
+    })
+  })
+
+  it('a rollback of one that ends meanwhile says so', async () => {
+    await withCluster({ ...paced, ends: [3, 6] }, async ({ pipeline }) => {
+      const generation = pipeline.generate(sampled)
+      const rolling = generation.rollback(0)
+      await generation.cancel()
+      await expect(rolling).rejects.toMatchObject({ code: 'CLOSED' })
+    })
+  })
+})
+
+it('a stage that refuses a rollback ends the sequence', async () => {
+  await withCluster({ ends: [3, 6] }, async ({ pipeline, executors }) => {
+    const { openSession } = executors[1]!
+    ;(executors[1] as { openSession: typeof openSession }).openSession = (settings) =>
+      Object.assign(openSession(settings), {
+        rollback() {
+          throw new SeamError('EXECUTOR', 'the cache no longer holds it')
+        },
+      })
+    const generation = pipeline.generate(request(prompt(9)))
+    const reading = readUntilError(generation)
+    await expect(generation.rollback(0)).rejects.toMatchObject({ code: 'EXECUTOR' })
+    expect((await reading).error).toMatchObject({ code: 'EXECUTOR', worker: 'worker-1' })
   })
 })
 
