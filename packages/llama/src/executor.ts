@@ -373,7 +373,10 @@ const DIGEST_BYTES = 32
 
 /** llama.cpp trusts the counts inside a state: a damaged one must not reach it. The SHA-256 stands in front. */
 function sealState(state: Uint8Array): Uint8Array {
-  return Buffer.concat([createHash('sha256').update(state).digest(), state])
+  const sealed = new Uint8Array(DIGEST_BYTES + state.length)
+  sealed.set(createHash('sha256').update(state).digest())
+  sealed.set(state, DIGEST_BYTES)
+  return sealed
 }
 
 function openState(sealed: Uint8Array): Uint8Array {
