@@ -1,3 +1,5 @@
+import { shown } from './shown.ts'
+
 /**
  * How the layers of an architecture are cut, as read in the model sources of llama.cpp v0.5.0. What no row says holds for all: layers
  * are renumbered from 0, arrays of one element a layer are cut with them, prediction layers after the trunk are left out.
@@ -220,9 +222,9 @@ const refusals: readonly { names: string; because: string; needs: string }[] = [
 export function refusalOf(architecture: string): string {
   const known = refusals.find(({ names }) => names.split(' ').includes(architecture))
   if (known === undefined) {
-    return `architecture "${architecture}" cannot be split: nothing is known of it; needed: rules for its layers and a comparison with the whole; supported: ${Object.keys(architectures).join(', ')}`
+    return `architecture "${shown(architecture)}" cannot be split: nothing is known of it; needed: rules for its layers and a comparison with the whole; supported: ${Object.keys(architectures).join(', ')}`
   }
-  return `architecture "${architecture}" cannot be split: ${known.because}; needed: ${known.needs}`
+  return `architecture "${shown(architecture)}" cannot be split: ${known.because}; needed: ${known.needs}`
 }
 
 /** The rules of an architecture; undefined for one that is refused. */

@@ -3,6 +3,7 @@ import { readFile } from 'node:fs/promises'
 import { ErrorCode, SeamError } from '@seamline/core'
 import { fileBytes } from './files.ts'
 import { checkLayerRanges, type LayerRange } from './layers.ts'
+import { shown } from './shown.ts'
 import type { ModelFacts } from './stage.ts'
 
 /** A file named by a manifest, beside which it lies. */
@@ -32,6 +33,9 @@ export interface Manifest extends ModelFacts {
 
 export const MANIFEST_NAME = 'manifest.json'
 const MAX_MANIFEST_BYTES = 1 << 20
+const FILE_NAME = /^(?!\.{1,2}$)[^/\\\0]+$/
+/** Names of files that are opened, and so stand in error messages as part of a path. */
+const BESIDE = /^(?!\.{1,2}$)[^/\\\p{Cc}]{1,255}$/u
 
 /** Completes a manifest with its hash. */
 export function manifest(facts: Omit<Manifest, 'formatVersion' | 'manifestSha256'>): Manifest {
@@ -75,11 +79,12 @@ export async function readManifest(path: string): Promise<Manifest> {
   if (field.value('formatVersion') !== 1) {
     throw new SeamError(
       ErrorCode.UNSUPPORTED,
-      `${path}: format version ${JSON.stringify(field.value('formatVersion'))}, this release reads 1; split the model again`,
+      `${path}: format version ${described(field.value('formatVersion'))}, this release reads 1; split the model again`,
     )
   }
   const stages = field.value('stages')
-  if (!Array.isArray(stages) || stages.length === 0) throw field.wrong('stages', 'a list of stages')
+  if (!Array.isArray(stages) || stages.length === 0)
+    throw field.wrong('stages', 'a list of one stage or more')
   const found = {
     modelName: field.text('modelName'),
     architecture: field.text('architecture'),
@@ -87,7 +92,7 @@ export async function readManifest(path: string): Promise<Manifest> {
     embedding: field.count('embedding'),
     vocabulary: field.count('vocabulary'),
     contextLength: field.count('contextLength'),
-    source: fieldsOf(path, field.value('source'), 'source.').file(),
+    source: fieldsOf(path, field.value('source'), 'source.').file(FILE_NAME),
     tokenizer: fieldsOf(path, field.value('tokenizer'), 'tokenizer.').file(),
     stages: stages.map((stage: unknown, index) => {
       const fields = fieldsOf(path, stage, `stages[${index}].`)
@@ -128,8 +133,17 @@ function parseJson(path: string, bytes: Buffer): unknown {
   try {
     return JSON.parse(bytes.toString('utf8'))
   } catch (error) {
-    throw new SeamError(ErrorCode.FILE, `${path}: not JSON: ${(error as Error).message}`, { cause: error })
+    throw new SeamError(ErrorCode.FILE, `${path}: not JSON: ${shown((error as Error).message)}`, {
+      cause: error,
+    })
   }
+}
+
+function described(value: unknown): string {
+  if (typeof value === 'string') return `"${shown(value)}"`
+  if (Array.isArray(value)) return `a list of ${value.length}`
+  if (value === undefined) return 'missing'
+  return typeof value === 'object' && value !== null ? 'an object' : String(value)
 }
 
 function fieldsOf(path: string, value: unknown, prefix: string) {
@@ -142,7 +156,7 @@ function fieldsOf(path: string, value: unknown, prefix: string) {
   const fields = value as Record<string, unknown>
   const get = (name: string) => (Object.hasOwn(fields, name) ? fields[name] : undefined)
   const wrong = (name: string, wanted: string) =>
-    new SeamError(ErrorCode.FILE, `${path}: ${prefix}${name} is ${JSON.stringify(get(name))}, not ${wanted}`)
+    new SeamError(ErrorCode.FILE, `${path}: ${prefix}${name} is ${described(get(name))}, not ${wanted}`)
   function text(name: string, pattern = /^/, wanted = 'a text'): string {
     const found = get(name)
     if (typeof found !== 'string' || !pattern.test(found)) throw wrong(name, wanted)
@@ -160,8 +174,8 @@ function fieldsOf(path: string, value: unknown, prefix: string) {
     wrong,
     text,
     count,
-    file: (): ManifestFile => ({
-      file: text('file', /^(?!\.{1,2}$)[^/\\\0]+$/, 'a file name without a folder'),
+    file: (pattern = BESIDE): ManifestFile => ({
+      file: text('file', pattern, 'a file name without a folder'),
       byteLength: count('byteLength'),
       sha256: text('sha256', /^[0-9a-f]{64}$/, '64 lower-case hex digits'),
     }),

@@ -14,6 +14,7 @@ import {
   type ValueTypeName,
   valueTypeName,
 } from './format.ts'
+import { shown } from './shown.ts'
 
 /** One metadata entry; `bytes` is how it stands in the file: key, type and value. */
 export interface GgufEntry {
@@ -192,11 +193,12 @@ export function readHeader(path: string, source: HeaderSource, maxHeaderBytes: n
   const magic = input.uint32('magic')
   if (magic !== GGUF_MAGIC) throw input.error(`magic 0x${magic.toString(16)} is not GGUF`, 0)
   const version = input.uint32('version')
-  if (version !== 2 && version !== 3) {
-    const bigEndian = (version & 0xffff) === 0 ? ' (big-endian)' : ''
+  if (!isVersion(version)) {
+    const swapped = Buffer.from(input.slice(4, 8)).readUInt32BE()
+    const found = isVersion(swapped) ? `${swapped} big-endian` : version
     throw new SeamError(
       ErrorCode.UNSUPPORTED,
-      `${path}: GGUF version ${version}${bigEndian} at offset 4 is not supported; 2 and 3 little-endian are`,
+      `${path}: GGUF version ${found} at offset 4 is not supported; 2 and 3 little-endian are`,
     )
   }
   const tensorCount = input.count('tensor count', MIN_TENSOR_BYTES, MAX_TENSORS)
@@ -208,24 +210,24 @@ export function readHeader(path: string, source: HeaderSource, maxHeaderBytes: n
 
   const metadata = new Map<string, GgufEntry>()
   for (const { start, end, ...entry } of spans) {
-    if (metadata.has(entry.key)) throw input.error(`repeated key "${entry.key}"`, start)
+    if (metadata.has(entry.key)) throw input.error(`repeated key "${shown(entry.key)}"`, start)
     metadata.set(entry.key, { ...entry, bytes: input.slice(start, end) })
   }
   const alignment = alignmentOf(input, metadata)
   const dataOffset = alignTo(input.position(), alignment)
   const tensors = new Map<string, GgufTensor>()
   for (const { at, relativeOffset, ...info } of infos) {
-    if (tensors.has(info.name)) throw input.error(`repeated tensor "${info.name}"`, at)
+    if (tensors.has(info.name)) throw input.error(`repeated tensor "${shown(info.name)}"`, at)
     const offset = dataOffset + relativeOffset
     if (relativeOffset % alignment !== 0) {
       throw input.error(
-        `tensor "${info.name}" begins at ${relativeOffset}, not a multiple of ${alignment},`,
+        `tensor "${shown(info.name)}" begins at ${relativeOffset}, not a multiple of ${alignment},`,
         at,
       )
     }
     if (offset + info.byteLength > input.fileBytes) {
       throw input.error(
-        `tensor "${info.name}" of ${info.byteLength} B at ${offset} runs past the end of the file (${input.fileBytes} B),`,
+        `tensor "${shown(info.name)}" of ${info.byteLength} B at ${offset} runs past the end of the file (${input.fileBytes} B),`,
         at,
       )
     }
@@ -235,6 +237,10 @@ export function readHeader(path: string, source: HeaderSource, maxHeaderBytes: n
   return { path, version, byteLength: input.fileBytes, alignment, dataOffset, metadata, tensors }
 }
 
+function isVersion(value: number): value is 2 | 3 {
+  return value === 2 || value === 3
+}
+
 function alignmentOf(input: Cursor, metadata: ReadonlyMap<string, GgufEntry>): number {
   const entry = metadata.get('general.alignment')
   if (entry === undefined) return DEFAULT_ALIGNMENT
@@ -242,7 +248,7 @@ function alignmentOf(input: Cursor, metadata: ReadonlyMap<string, GgufEntry>): n
   const isPower = type === 'uint32' && typeof value === 'number' && Number.isInteger(Math.log2(value))
   if (isPower && value <= MAX_ALIGNMENT) return value
   throw input.error(
-    `general.alignment ${String(value)} is not a power of two up to ${MAX_ALIGNMENT} of type uint32`,
+    `general.alignment is ${described(entry)}, not a power of two up to ${MAX_ALIGNMENT} of type uint32`,
   )
 }
 
@@ -252,33 +258,34 @@ function readEntry(input: Cursor): EntrySpan {
   const start = input.position()
   const key = input.text('key', MAX_KEY_BYTES)
   if (key === '') throw input.error('empty key', start)
-  const type = readType(input, key)
+  const named = shown(key)
+  const type = readType(input, named)
   if (type !== 'array') {
     const valueOffset = input.position() - start
-    const value = type === 'string' ? input.text(`value of ${key}`, MAX_STRING_BYTES) : input.value(type)
+    const value = type === 'string' ? input.text(`value of ${named}`, MAX_STRING_BYTES) : input.value(type)
     return { key, type, value, array: undefined, start, end: input.position(), valueOffset }
   }
-  const itemType = readType(input, key)
-  if (itemType === 'array') throw input.error(`array of arrays in ${key}`)
+  const itemType = readType(input, named)
+  if (itemType === 'array') throw input.error(`array of arrays in ${named}`)
   const itemBytes = itemType === 'string' ? MIN_STRING_BYTES : fixedTypes[itemType].bytes
-  const length = input.count(`array length of ${key}`, itemBytes)
+  const length = input.count(`array length of ${named}`, itemBytes)
   const valueOffset = input.position() - start
   if (itemType === 'string') {
     for (let i = 0; i < length; i++) {
-      input.take(input.count(`string length in ${key}`, 1), `string in ${key}`)
+      input.take(input.count(`string length in ${named}`, 1), `string in ${named}`)
     }
   } else {
-    input.take(length * itemBytes, `array ${key}`)
+    input.take(length * itemBytes, `array ${named}`)
   }
   const array = { type: itemType, length }
   return { key, type, value: undefined, array, start, end: input.position(), valueOffset }
 }
 
-function readType(input: Cursor, key: string): ValueTypeName {
+function readType(input: Cursor, named: string): ValueTypeName {
   const start = input.position()
-  const id = input.uint32(`value type of ${key}`)
+  const id = input.uint32(`value type of ${named}`)
   const name = valueTypeName(id)
-  if (name === undefined) throw input.error(`unknown value type ${id} of ${key}`, start)
+  if (name === undefined) throw input.error(`unknown value type ${id} of ${named}`, start)
   return name
 }
 
@@ -291,29 +298,30 @@ function readTensorInfo(path: string, input: Cursor): TensorInfo {
   const at = input.position()
   const name = input.text('tensor name', MAX_TENSOR_NAME_BYTES)
   if (name === '') throw input.error('empty tensor name', at)
-  const dimCount = input.uint32(`dimension count of ${name}`)
+  const named = shown(name)
+  const dimCount = input.uint32(`dimension count of ${named}`)
   if (dimCount < 1 || dimCount > MAX_DIMS) {
-    throw input.error(`tensor "${name}" with ${dimCount} dimensions (1 to ${MAX_DIMS} are allowed)`, at)
+    throw input.error(`tensor "${named}" with ${dimCount} dimensions (1 to ${MAX_DIMS} are allowed)`, at)
   }
-  const dims = Array.from({ length: dimCount }, () => input.uint64(`dimension of ${name}`))
+  const dims = Array.from({ length: dimCount }, () => input.uint64(`dimension of ${named}`))
   if (dims.includes(0))
-    throw input.error(`tensor "${name}" with an empty dimension (${dims.join(' x ')})`, at)
-  const typeId = input.uint32(`type of ${name}`)
+    throw input.error(`tensor "${named}" with an empty dimension (${dims.join(' x ')})`, at)
+  const typeId = input.uint32(`type of ${named}`)
   const type = tensorTypeOf(typeId)
   if (type === undefined) {
     throw new SeamError(
       ErrorCode.UNSUPPORTED,
-      `${path}: tensor "${name}" at offset ${at} has unknown type ${typeId}`,
+      `${path}: tensor "${named}" at offset ${at} has unknown type ${typeId}`,
     )
   }
   const byteLength = tensorBytes(type, dims)
   if (Number.isNaN(byteLength)) {
     throw input.error(
-      `tensor "${name}" of ${dims.join(' x ')} cannot hold ${type.name} blocks of ${type.blockElements}`,
+      `tensor "${named}" of ${dims.join(' x ')} cannot hold ${type.name} blocks of ${type.blockElements}`,
       at,
     )
   }
-  return { name, dims, type, byteLength, at, relativeOffset: input.uint64(`offset of ${name}`) }
+  return { name, dims, type, byteLength, at, relativeOffset: input.uint64(`offset of ${named}`) }
 }
 
 function checkOverlap(input: Cursor, tensors: GgufTensor[]): void {
@@ -321,7 +329,7 @@ function checkOverlap(input: Cursor, tensors: GgufTensor[]): void {
   for (const [i, tensor] of tensors.entries()) {
     const next = tensors[i + 1]
     if (next !== undefined && tensor.offset + tensor.byteLength > next.offset) {
-      throw input.error(`tensors "${tensor.name}" and "${next.name}" overlap`, next.offset)
+      throw input.error(`tensors "${shown(tensor.name)}" and "${shown(next.name)}" overlap`, next.offset)
     }
   }
 }
@@ -329,7 +337,7 @@ function checkOverlap(input: Cursor, tensors: GgufTensor[]): void {
 /** Decodes the elements of an array entry. Throws USAGE when the entry is not an array. */
 export function arrayValues(entry: GgufEntry): GgufScalar[] {
   if (entry.array === undefined) {
-    throw new SeamError(ErrorCode.USAGE, `${entry.key} is a ${entry.type}, not an array`)
+    throw new SeamError(ErrorCode.USAGE, `${shown(entry.key)} is a ${entry.type}, not an array`)
   }
   const { type, length } = entry.array
   const buffer = Buffer.from(entry.bytes.buffer, entry.bytes.byteOffset, entry.bytes.byteLength)
@@ -359,12 +367,23 @@ export function stringValue(file: GgufFile, key: string): string {
 export function countValue(file: GgufFile, key: string): number {
   const value = file.metadata.get(key)?.value
   if (typeof value !== 'number' || !Number.isSafeInteger(value) || value < 0)
-    throw wrongKey(file, key, 'a count')
+    throw wrongKey(file, key, 'a whole number from 0 on')
   return value
+}
+
+/** {@link countValue}, or `absent` when there is no such key. */
+export function optionalCount(file: GgufFile, key: string, absent: number): number {
+  return file.metadata.has(key) ? countValue(file, key) : absent
 }
 
 function wrongKey(file: GgufFile, key: string, wanted: string): SeamError {
   const entry = file.metadata.get(key)
-  const found = entry === undefined ? 'is missing' : `is ${entry.type} ${String(entry.value)}, not ${wanted}`
-  return new SeamError(ErrorCode.FILE, `${file.path}: ${key} ${found}`)
+  const found = entry === undefined ? 'is missing' : `is ${described(entry)}, not ${wanted}`
+  return new SeamError(ErrorCode.FILE, `${file.path}: ${shown(key)} ${found}`)
+}
+
+/** Type and value of an entry, for an error message. */
+function described({ type, value, array }: GgufEntry): string {
+  if (array !== undefined) return `array of ${array.length} ${array.type}`
+  return typeof value === 'string' ? `${type} "${shown(value)}"` : `${type} ${String(value)}`
 }

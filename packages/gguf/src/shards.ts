@@ -1,7 +1,15 @@
 import { basename, dirname, join } from 'node:path'
 import { ErrorCode, SeamError } from '@seamline/core'
 import { fileChunks, type HashOptions, hashFiles, type WrittenFile } from './files.ts'
-import { type GgufFile, type GgufTensor, type OpenGgufOptions, openGguf } from './read.ts'
+import {
+  countValue,
+  type GgufFile,
+  type GgufTensor,
+  type OpenGgufOptions,
+  openGguf,
+  optionalCount,
+} from './read.ts'
+import { shown } from './shown.ts'
 import { encodeEntry, writeGguf } from './write.ts'
 
 /**
@@ -20,11 +28,11 @@ export interface GgufModel extends GgufFile {
  */
 export function openModel(path: string, options: OpenGgufOptions = {}): GgufModel {
   const opened = openGguf(path, options)
-  const count = opened.metadata.get(COUNT)?.value ?? 1
+  const count = optionalCount(opened, COUNT, 1)
   if (count === 1) return { ...opened, paths: [path] }
   const name = /^(.*)-(\d{5})-of-(\d{5})\.gguf$/s.exec(basename(path))
   if (name === null || Number(name[3]) !== count || Number(name[2]) < 1 || Number(name[2]) > count) {
-    throw wrong(path, `${COUNT} is ${String(count)}, and the name does not end in -<number>-of-<count>.gguf`)
+    throw wrong(path, `${COUNT} is ${count}, and the name does not end in -<number>-of-<count>.gguf`)
   }
   const prefix = join(dirname(path), name[1]!)
 
@@ -36,15 +44,15 @@ export function openModel(path: string, options: OpenGgufOptions = {}): GgufMode
       [COUNT, count],
       [NUMBER, i],
     ] as const) {
-      const found = file.metadata.get(key)?.value
-      if (found !== expected) throw wrong(file.path, `${key} is ${String(found)}, its name says ${expected}`)
+      const found = countValue(file, key)
+      if (found !== expected) throw wrong(file.path, `${key} is ${found}, its name says ${expected}`)
     }
     for (const tensor of file.tensors.values()) {
       const earlier = tensors.get(tensor.name)
       if (earlier !== undefined) {
         throw wrong(
           file.path,
-          `tensor "${tensor.name}" at offset ${tensor.offset} is in ${basename(earlier.path)} too`,
+          `tensor "${shown(tensor.name)}" at offset ${tensor.offset} is in ${shown(basename(earlier.path))} too`,
         )
       }
       tensors.set(tensor.name, tensor)
@@ -52,9 +60,9 @@ export function openModel(path: string, options: OpenGgufOptions = {}): GgufMode
     files.push(file)
   }
   const [first] = files as [GgufFile]
-  const total = first.metadata.get(TENSORS)?.value ?? tensors.size
+  const total = optionalCount(first, TENSORS, tensors.size)
   if (total !== tensors.size) {
-    throw wrong(first.path, `${TENSORS} is ${String(total)}, its ${count} shards hold ${tensors.size}`)
+    throw wrong(first.path, `${TENSORS} is ${total}, its ${count} shards hold ${tensors.size}`)
   }
   return {
     ...first,
@@ -130,7 +138,7 @@ function openShard(path: string, asked: string, options: OpenGgufOptions): GgufF
     return openGguf(path, options)
   } catch (error) {
     const { code, message } = SeamError.from(error, ErrorCode.FILE)
-    throw new SeamError(code, `shard of ${basename(asked)}: ${message}`, { cause: error })
+    throw new SeamError(code, `shard of ${shown(basename(asked))}: ${message}`, { cause: error })
   }
 }
 

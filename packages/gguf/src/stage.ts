@@ -9,8 +9,10 @@ import {
   type GgufEntry,
   type GgufFile,
   type GgufTensor,
+  optionalCount,
   stringValue,
 } from './read.ts'
+import { shown } from './shown.ts'
 import { encodeArray, encodeEntry, type TensorSource } from './write.ts'
 
 /** LLAMA_MAX_LAYERS of llama.cpp, which ends the process that loads a model with more. */
@@ -56,8 +58,8 @@ export function modelFacts(file: GgufFile): ModelFacts {
   const architecture = stringValue(file, 'general.architecture')
   const refuse = (code: ErrorCode, why: string) => new SeamError(code, `${file.path}: ${why}`)
   const rules = requiredRules(architecture)
-  const shards = file.metadata.get('split.count')?.value ?? 1
-  if (shards !== 1) throw refuse(ErrorCode.UNSUPPORTED, `one of ${String(shards)} shards, opened alone`)
+  const shards = optionalCount(file, 'split.count', 1)
+  if (shards !== 1) throw refuse(ErrorCode.UNSUPPORTED, `one of ${shards} shards, opened alone`)
   const blockCount = countValue(file, `${architecture}.block_count`)
   const layerCount = blockCount - optionalCount(file, `${architecture}.nextn_predict_layers`, 0)
   if (blockCount > MAX_LAYERS) {
@@ -82,7 +84,7 @@ export function modelFacts(file: GgufFile): ModelFacts {
     } else if (![TOKEN_EMBEDDING, OUTPUT, OUTPUT_BIAS, ...SHARED_TENSORS].includes(name)) {
       throw refuse(
         ErrorCode.UNSUPPORTED,
-        `tensor ${name} has no known place in a ${architecture} model of ${blockCount} layers`,
+        `tensor ${shown(name)} has no known place in a ${architecture} model of ${blockCount} layers`,
       )
     }
   }
@@ -144,7 +146,8 @@ export function cutRules(file: GgufFile, { architecture, layerCount }: ModelFact
       if (layerFirst % alignment !== 0) {
         const below = layerFirst - (layerFirst % alignment)
         const allowed = [below, below + alignment].filter((cut) => cut > 0 && cut < layerCount)
-        const nearest = allowed.length === 0 ? 'there is none' : `the nearest are ${allowed.join(' and ')}`
+        const are = allowed.length === 1 ? 'is' : 'are'
+        const nearest = allowed.length === 0 ? 'there is none' : `the nearest ${are} ${allowed.join(' and ')}`
         return `a ${architecture} model is cut at multiples of ${alignment} layers, not at ${layerFirst}; ${nearest}`
       }
       if (windows?.includes(true) && !windows.slice(layerFirst, layerEnd).includes(true)) {
@@ -351,8 +354,4 @@ function requiredTensor(file: GgufFile, name: string): GgufTensor {
   const tensor = file.tensors.get(name)
   if (tensor === undefined) throw new SeamError(ErrorCode.FILE, `${file.path}: tensor ${name} is missing`)
   return tensor
-}
-
-function optionalCount(file: GgufFile, key: string, absent: number): number {
-  return file.metadata.has(key) ? countValue(file, key) : absent
 }

@@ -13,6 +13,7 @@ import {
   type TensorType,
   tensorBytes,
 } from './format.ts'
+import { shown } from './shown.ts'
 
 /** A tensor to write; its chunks are asked for when its turn comes and must add up to its size. */
 export interface TensorSource {
@@ -61,7 +62,7 @@ export async function writeGguf(options: WriteGgufOptions): Promise<WrittenFile>
       if (got !== expected) {
         throw new SeamError(
           ErrorCode.USAGE,
-          `tensor ${tensor.name} got ${got} B, its shape needs ${expected} B`,
+          `tensor ${shown(tensor.name)} got ${got} B, its shape needs ${expected} B`,
         )
       }
       const padded = alignTo(expected, alignment)
@@ -87,7 +88,7 @@ function checkedBytes(tensor: TensorSource): number {
   if (Number.isNaN(bytes)) {
     throw new SeamError(
       ErrorCode.USAGE,
-      `tensor ${tensor.name} of ${tensor.dims.join(' x ')}: ${tensor.type.name} needs rows of whole ${tensor.type.blockElements}-element blocks`,
+      `tensor ${shown(tensor.name)} of ${tensor.dims.join(' x ')}: ${tensor.type.name} needs rows of whole ${tensor.type.blockElements}-element blocks`,
     )
   }
   return bytes

@@ -201,8 +201,8 @@ describe('cuts that an architecture does not allow', () => {
         stages: typeof stages === 'number' ? stages : parseLayerRanges(stages),
       })
     await expectCode(cut('0-6,6-12'), 'USAGE', /multiples of 4 layers, not at 6; the nearest are 4 and 8/)
-    await expectCode(cut('0-2,2-12'), 'USAGE', /not at 2; the nearest are 4$/)
-    await expectCode(cut('0-8,8-11,11-12'), 'USAGE', /not at 11; the nearest are 8$/)
+    await expectCode(cut('0-2,2-12'), 'USAGE', /not at 2; the nearest is 4$/)
+    await expectCode(cut('0-8,8-11,11-12'), 'USAGE', /not at 11; the nearest is 8$/)
     await expectCode(cut(4), 'USAGE', /of 12 layers takes 1 to 3 stages, which begin at multiples of 4/)
     expect(existsSync(join(folder, 'none'))).toBe(false)
     const balanced = await splitModel({ source: path, outDir: join(folder, 'aligned'), stages: 2 })

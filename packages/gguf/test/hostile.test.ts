@@ -5,7 +5,8 @@ import { describe, expect, test } from 'vitest'
 import { fileChunks } from '../src/files.ts'
 import { tensorTypeNamed } from '../src/format.ts'
 import { parseLayerRanges } from '../src/layers.ts'
-import { openGguf, readHeader } from '../src/read.ts'
+import { arrayValues, countValue, openGguf, readHeader } from '../src/read.ts'
+import { shown } from '../src/shown.ts'
 import { cutRules, modelFacts, planStage } from '../src/stage.ts'
 import { synthArchitectures } from '../src/synth.ts'
 import { encodeArray, encodeEntry, ggufBytes, writeGguf } from '../src/write.ts'
@@ -65,6 +66,63 @@ describe('texts that are not UTF-8', () => {
   })
 })
 
+describe('texts in error messages', () => {
+  const ESC = '\x1b[31m'
+
+  test('are cut to 80 characters, never inside one, and escaped as in JSON', () => {
+    expect(shown('blk.0.größe-✓')).toBe('blk.0.größe-✓')
+    expect(shown('x'.repeat(80))).toBe('x'.repeat(80))
+    expect(shown('x'.repeat(81))).toBe(`${'x'.repeat(80)}…`)
+    expect(shown(`${'x'.repeat(79)}😀`)).toBe(`${'x'.repeat(79)}…`)
+    const json = 'a"b\\c\n\r\t\b\x1b\x01'
+    expect(shown(json)).toBe(JSON.stringify(json).slice(1, -1))
+    // Control characters of eight bits, the end of a line and of the direction of writing, a tag beyond 16 bits.
+    expect(shown('\x7f\x9b\u2028\u202e\u{e0041}')).toBe('\\u007f\\u009b\\u2028\\u202e\\udb40\\udc41')
+  })
+
+  test('of every place in a header come so', async () => {
+    const long = ESC + 'k'.repeat(60_000)
+    const path = join(folder, 'hostile.gguf')
+    const architecture = (value: Uint8Array) => async () => modelFacts(await open({ entries: [value] }))
+    const key = 'general.architecture'
+    const name = `${ESC}a"b`
+    const cases: (() => unknown)[] = [
+      architecture(encodeEntry(key, 'string', ESC + 'a'.repeat(3_000_000))),
+      () => open({ entries: [encodeEntry(long, 'bool', true), encodeEntry(long, 'bool', true)] }),
+      () =>
+        open(
+          { entries: [encodeArray(long, 'uint8', [1])] },
+          '\x09\0\0\0\0\0\0\0',
+          Buffer.from([9, 0, 0, 0, 9, 0, 0, 0]),
+        ),
+      () => open({ entries: [encodeEntry(long, 'uint8', 1)] }, 'k\0\0\0\0', Buffer.from([0x6b, 99, 0, 0, 0])),
+      () => open({ entries: [encodeEntry('general.alignment', 'string', long)] }),
+      () => open({ names: [name, name] }),
+      async () =>
+        arrayValues((await open({ entries: [encodeEntry(long, 'bool', true)] })).metadata.get(long)!),
+      async () => countValue(await open({ entries: [encodeEntry('n', 'string', long)] }), 'n'),
+      () => writeGguf({ path, entries: [], tensors: [{ ...tensor(name), data: [] }] }),
+    ]
+    for (const run of cases) {
+      const error = await Promise.resolve()
+        .then(run)
+        .then(
+          () => undefined,
+          (thrown: unknown) => thrown,
+        )
+      if (!isSeamError(error)) throw new Error(`${run} gave ${error}`)
+      expect(error.message).not.toMatch(/\p{Cc}/u)
+      expect(error.message).toContain('\\u001b[31m')
+      expect(error.message.length).toBeLessThan(3_000)
+    }
+    await expectCode(
+      architecture(encodeArray(key, 'uint32', [1, 2])),
+      'FILE',
+      /general\.architecture is array of 2 uint32, not a string$/,
+    )
+  })
+})
+
 test('two tensors of one name are refused, with name and offset', async () => {
   await expectCode(() => open({ names: ['one', 'one'] }), 'FILE', /repeated tensor "one" at offset 59/)
 })
@@ -73,7 +131,7 @@ test('an alignment of another type than llama.cpp takes is refused', async () =>
   await expectCode(
     () => open({ entries: [encodeEntry('general.alignment', 'uint64', 32)] }),
     'FILE',
-    /general\.alignment 32 is not a power of two up to 65536 of type uint32/,
+    /general\.alignment is uint64 32, not a power of two up to 65536 of type uint32/,
   )
 })
 

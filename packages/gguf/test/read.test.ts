@@ -159,7 +159,9 @@ describe('refusing', () => {
   test.each<[string, string, RegExp, (bytes: Buffer) => void]>([
     ['another magic', 'FILE', /magic 0x46554721 is not GGUF at offset 0/, (b) => b.writeUInt8(0x21, 0)],
     ['version 1', 'UNSUPPORTED', /version 1 at offset 4/, (b) => b.writeUInt32LE(1, 4)],
-    ['big-endian', 'UNSUPPORTED', /big-endian/, (b) => b.writeUInt32BE(3, 4)],
+    ['big-endian', 'UNSUPPORTED', /GGUF version 3 big-endian at offset 4/, (b) => b.writeUInt32BE(3, 4)],
+    ['version 0', 'UNSUPPORTED', /GGUF version 0 at offset 4/, (b) => b.writeUInt32LE(0, 4)],
+    ['version 65536', 'UNSUPPORTED', /GGUF version 65536 at offset 4/, (b) => b.writeUInt32LE(65536, 4)],
     [
       '2^63 tensors',
       'FILE',
@@ -245,7 +247,7 @@ describe('refusing', () => {
       await expectCode(
         () => openGguf(path),
         'FILE',
-        `general.alignment ${alignment} is not a power of two up to 65536`,
+        `general.alignment is uint32 ${alignment}, not a power of two up to 65536`,
       )
     }
   })
@@ -263,6 +265,8 @@ describe('refusing', () => {
       /general\.architecture is missing/,
     )
     await expectCode(() => stringValue(file, 'a.b'), 'FILE', /a\.b is uint32 42, not a string/)
+    await expectCode(() => stringValue(file, 'l'), 'FILE', /l is array of 2 string, not a string$/)
+    await expectCode(() => countValue(file, 'l'), 'FILE', /l is array of 2 string, not a whole number/)
   })
 
   test('any damage to a header with a typed error, or reads it as another valid one', async () => {

@@ -5,7 +5,7 @@ import { openGguf } from '../src/read.ts'
 import { hashModel, openModel, shardModel } from '../src/shards.ts'
 import { splitModel } from '../src/split.ts'
 import { modelFacts } from '../src/stage.ts'
-import { encodeEntry, writeGguf } from '../src/write.ts'
+import { encodeArray, encodeEntry, writeGguf } from '../src/write.ts'
 import { expectCode, sha256, smallModel, temporaryFolder, tensorData } from './support.ts'
 
 const folder = temporaryFolder()
@@ -91,6 +91,24 @@ describe('a model in shards', () => {
         tensors: [],
       })
       await expectCode(() => openModel(join(folder, name)), 'FILE', name.slice(0, 4))
+    }
+  })
+
+  test('states its place in another type', async () => {
+    const path = join(folder, 'type-00001-of-00002.gguf')
+    const number = encodeEntry('split.no', 'uint16', 0)
+    for (const [entries, message] of [
+      [[encodeEntry('split.count', 'string', '2')], 'split.count is string "2", not a whole number'],
+      [[encodeArray('split.count', 'uint16', [2])], 'split.count is array of 1 uint16, not a whole number'],
+      [[encodeEntry('split.count', 'uint16', 2)], 'split.no is missing'],
+      [
+        [encodeEntry('split.count', 'uint16', 2), encodeEntry('split.no', 'string', '0')],
+        'split.no is string "0", not',
+      ],
+      [[encodeEntry('split.count', 'bool', true), number], 'split.count is bool true, not a whole number'],
+    ] as const) {
+      await writeGguf({ path, entries, tensors: [] })
+      await expectCode(() => openModel(path), 'FILE', message)
     }
   })
 

@@ -373,12 +373,18 @@ describe('a manifest', () => {
     ]
   >([
     ['another version', /format version 2, this release reads 1/, (m) => (m.formatVersion = 2)],
-    ['a missing text', /architecture is undefined, not a text/, (m) => delete m.architecture],
+    ['a missing text', /architecture is missing, not a text/, (m) => delete m.architecture],
     ['a count as text', /layerCount is "4", not a whole number/, (m) => (m.layerCount = '4')],
     ['a fraction', /embedding is 1\.5, not a whole number/, (m) => (m.embedding = 1.5)],
     ['a short hash', /source\.sha256 is "ab", not 64 lower-case hex digits/, (m) => (m.source.sha256 = 'ab')],
     ['a path', /stages\[1\]\.file is "\.\.\/x", not a file name/, (m) => (m.stages[1]!.file = '../x')],
-    ['no stages', /stages is \[\], not a list of stages/, (m) => (m.stages = [])],
+    [
+      'a name that moves the cursor',
+      /file is "\\u001b\[2J", not a file name/,
+      (m) => (m.stages[1]!.file = '\x1b[2J'),
+    ],
+    ['a huge name', /sha256 is "z{80}…", not 64/, (m) => (m.source.sha256 = 'z'.repeat(500_000))],
+    ['no stages', /stages is a list of 0, not a list of one stage/, (m) => (m.stages = [])],
     ['a gap', /layer range 3-4 must begin at 2/, (m) => (m.stages[1]!.layerFirst = 3)],
     ['too few layers', /end at 4, the model has 6 layers/, (m) => (m.layerCount = 6)],
     ['a stage that is a list', /stages\[0\] is not an object/, (m) => (m.stages[0] = [] as never)],
