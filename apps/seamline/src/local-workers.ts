@@ -241,8 +241,10 @@ function parseReady(line: string): LocalWorker | undefined {
 /** The error that a worker printed instead of its ready line. */
 function parseRefusal(text: string, name: string): SeamError | undefined {
   const error = parseJson(text)?.error as { code?: unknown; message?: unknown } | undefined
-  if (typeof error?.message !== 'string' || !isErrorCode(error.code)) return undefined
-  return new SeamError(error.code, `${name}: ${error.message}`, { worker: name })
+  if (typeof error?.message !== 'string') return undefined
+  // What is a bug to the worker is a failed worker to us.
+  const code = isErrorCode(error.code) ? error.code : 'WORKER'
+  return new SeamError(code, `${name}: ${error.message}`, { worker: name })
 }
 
 function parseJson(text: string): Record<string, unknown> | undefined {

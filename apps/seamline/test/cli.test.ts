@@ -1,5 +1,7 @@
+import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
+import { toolChecks } from '../src/commands/doctor.ts'
 import { createProgram } from '../src/program.ts'
 import { scratchFolder, seamline } from './support.ts'
 
@@ -100,22 +102,48 @@ describe('doctor', () => {
     expect(engine.found).toMatch(/llama\.cpp v\d+\.\d+\.\d+/)
   })
 
-  it('ends with status 1 and says how to get what is missing', async () => {
+  it('needs no tools beside a usable addon', async () => {
     const { code, stdout } = await seamline(['doctor', '--json'], { PATH: folder, CXX: '' })
     const { ready, checks } = JSON.parse(stdout)
-    expect({ ready, code }).toEqual({ ready: false, code: 1 })
-    const missing = checks.filter(({ status }: { status: string }) => status === 'missing')
-    expect(missing.map(({ name }: { name: string }) => name)).toEqual([
+    expect({ ready, code }).toEqual({ ready: true, code: 0 })
+    const tools = checks.filter(({ found }: { found: string }) => found.startsWith('not found'))
+    expect(tools.map(({ name }: { name: string }) => name)).toEqual([
       'git',
       'CMake',
       'make or Ninja',
       'C++17 compiler',
     ])
-    for (const { remedy } of missing) expect(remedy).toMatch(/Debian .*apt-get .*Fedora: dnf .*macOS: /)
-    const found = Object.fromEntries(checks.map((check: { name: string }) => [check.name, check]))
-    expect(found.addon.found).toMatch(/^to be built here: .*prebuilds/)
-    expect(found['llama.cpp libraries']).toMatchObject({ status: 'ok' })
+    for (const { found } of tools) expect(found).toContain('not needed')
   })
+
+  it('says how to get the tools where an addon is to be built', async () => {
+    const { PATH, CXX } = process.env
+    Object.assign(process.env, { PATH: folder, CXX: '' })
+    try {
+      const tools = await Promise.all(toolChecks(false))
+      expect(tools.map(({ status }) => status)).toEqual(Array(4).fill('missing'))
+      for (const { remedy } of tools) expect(remedy).toMatch(/Debian .*apt-get .*Fedora: dnf .*macOS: /)
+    } finally {
+      Object.assign(process.env, { PATH, CXX: CXX ?? '' })
+    }
+  })
+
+  it.each(['addon.js', 'addon.json', 'absent.node'])(
+    'names a chosen addon that is none: %s',
+    async (name) => {
+      const path = join(folder, name)
+      if (name !== 'absent.node') writeFileSync(path, '{}')
+      const env = { SEAMLINE_LLAMA_ADDON: path, PATH: folder, CXX: '' }
+      const { code, stdout } = await seamline(['doctor', '--json'], env)
+      const { checks } = JSON.parse(stdout)
+      const missing = checks.filter(({ status }: { status: string }) => status === 'missing')
+      expect(missing.map((each: { name: string }) => each.name)).toEqual(['addon', 'a worker on llama.cpp'])
+      expect(missing[0].found).toContain(`SEAMLINE_LLAMA_ADDON=${path} cannot be used: `)
+      expect(missing[0].remedy).toBe('unset SEAMLINE_LLAMA_ADDON')
+      expect(missing[1].found).toContain('worker-0: SEAMLINE_LLAMA_ADDON=')
+      expect(code).toBe(1)
+    },
+  )
 
   it('names the libraries that are not there', async () => {
     const { code, stdout } = await seamline(['doctor', '--json'], { SEAMLINE_LLAMA_LIBS: folder })

@@ -6,5 +6,5 @@
 export type { LlamaExecutorOptions, StageFacts } from './executor.ts'
 export { llamaExecutor } from './executor.ts'
 export { findLibraries } from './libraries.ts'
-export { dieWithParent } from './native.ts'
-export { type Prebuild, prebuild } from './prebuild.ts'
+export { dieWithParent, findAddon } from './native.ts'
+export type { Prebuild } from './prebuild.ts'

@@ -1,4 +1,5 @@
 import { createRequire } from 'node:module'
+import { resolve } from 'node:path'
 import type { SamplerSettings, StepResult } from '@seamline/core'
 import { isErrorCode, SeamError } from '@seamline/core'
 import { type AddonBuild, builtAddon, type Prebuild, prebuild } from './prebuild.ts'
@@ -67,21 +68,43 @@ export interface Addon extends AddonBuild {
   quantize(libraries: string, path: string, out: string, type: number, threads: number): Promise<void>
 }
 
+export interface FoundAddon {
+  readonly addon: Addon
+  readonly path: string
+  /** `chosen` by the environment variable, `prebuilt` in the package or `built` here. */
+  readonly origin: 'chosen' | 'prebuilt' | 'built'
+}
+
 /**
- * Loads the addon: the file that the environment variable SEAMLINE_LLAMA_ADDON names, else the prebuilt one of the
- * package for this platform, else the one that was built here. Throws `UNSUPPORTED` with what is wrong with each.
+ * Finds and loads the addon: the file that the environment variable SEAMLINE_LLAMA_ADDON names, else the prebuilt one
+ * of the package for this platform, else the one that was built here. Throws `UNSUPPORTED` with what is wrong with each.
  */
-export function loadAddon(
-  chosen = process.env.SEAMLINE_LLAMA_ADDON,
+export function findAddon(
+  chosen = process.env[ADDON_VARIABLE],
   { path, obstacle }: Prebuild = prebuild(),
-): Addon {
-  const require = createRequire(import.meta.url)
-  const obstacles = chosen || obstacle === null ? [] : [obstacle]
-  for (const candidate of chosen ? [chosen] : obstacle === null ? [path, builtAddon] : [builtAddon]) {
+): FoundAddon {
+  if (chosen) {
+    const path = resolve(chosen)
     try {
-      return require(candidate) as Addon
+      return { addon: load(path), path, origin: 'chosen' }
     } catch (error) {
-      obstacles.push((error as Error).message.split('\n')[0]!)
+      throw new SeamError(
+        'UNSUPPORTED',
+        `${ADDON_VARIABLE}=${chosen} cannot be used: ${firstLine(error, path)}. Unset it to use the addon of the package`,
+        { cause: error },
+      )
+    }
+  }
+  const obstacles: string[] = obstacle === null ? [] : [obstacle]
+  const candidates = [
+    ...(obstacle === null ? [{ path, origin: 'prebuilt' } as const] : []),
+    { path: builtAddon, origin: 'built' } as const,
+  ]
+  for (const candidate of candidates) {
+    try {
+      return { addon: load(candidate.path), ...candidate }
+    } catch (error) {
+      obstacles.push(firstLine(error, candidate.path))
     }
   }
   throw new SeamError(
@@ -89,6 +112,28 @@ export function loadAddon(
     `no native addon for ${process.platform}-${process.arch}: ${obstacles.join('; ')}. ` +
       'Build it in a checkout with: pnpm --filter @seamline/llama build',
   )
+}
+
+/** The addon that {@link findAddon} finds. */
+export function loadAddon(...from: Parameters<typeof findAddon>): Addon {
+  return findAddon(...from).addon
+}
+
+const ADDON_VARIABLE = 'SEAMLINE_LLAMA_ADDON'
+
+/** Throws for a module that is none of ours, whatever it is. */
+function load(path: string): Addon {
+  const found: Partial<Addon> | null | undefined = createRequire(import.meta.url)(path)
+  const types = [typeof found?.Stage, typeof found?.napi, typeof found?.release]
+  if (types.join() === 'function,number,string') return found as Addon
+  throw new TypeError(
+    `${path} is no addon of seamline: its Stage, napi and release are ${types.join(', ')}, not function, number, string`,
+  )
+}
+
+function firstLine(error: unknown, path: string): string {
+  const [line = ''] = (error instanceof Error ? error.message : String(error)).split('\n')
+  return line.includes(path) ? line : `${path}: ${line}`
 }
 
 /** Turns an error of the addon into a SeamError. */

@@ -30,15 +30,23 @@ export function prebuild(folder = join(root, 'prebuilds', `${process.platform}-$
 
 function obstacleOf(folder: string): string | null {
   const path = join(folder, 'stage.json')
-  let build: AddonBuild
+  let build: Partial<AddonBuild> | null
   try {
     build = JSON.parse(readFileSync(path, 'utf8'))
   } catch (error) {
     return `${path} cannot be read: ${(error as Error).message}`
   }
+  if (typeof build?.napi !== 'number' || typeof build.release !== 'string') {
+    return `${path} must be an object with a number napi and a string release`
+  }
   const napi = Number(process.versions.napi)
-  if (!(build.napi <= napi)) return `${path} says Node-API ${build.napi}, this Node has ${napi}`
-  const release = llamaRelease()
+  if (build.napi > napi) return `${path} says Node-API ${build.napi}, this Node has ${napi}`
+  let release: string
+  try {
+    release = llamaRelease()
+  } catch (error) {
+    return `the release of the installed node-llama-cpp is unknown: ${(error as Error).message.split('\n')[0]}`
+  }
   if (build.release !== release) {
     return `${path} says llama.cpp ${build.release}, the installed node-llama-cpp brings ${release}`
   }

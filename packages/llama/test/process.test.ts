@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { describe, expect, it } from 'vitest'
 import { llamaRelease } from '../src/libraries.ts'
-import { loadAddon } from '../src/native.ts'
+import { findAddon, loadAddon } from '../src/native.ts'
 import { builtAddon, prebuild } from '../src/prebuild.ts'
 import { hasModel, inFolder, modelPath } from './model.ts'
 
@@ -42,16 +42,48 @@ describe('loader', () => {
   const refused = (message: RegExp) =>
     expect.objectContaining({ code: 'UNSUPPORTED', message: expect.stringMatching(message) })
   /** A folder as `build-native.mjs --prebuild` writes it, from the addon that was built here. */
-  const inPrebuild = (build: object, body: (folder: string) => void) =>
+  const inPrebuild = (build: unknown, body: (folder: string) => void | Promise<void>) =>
     inFolder(async (folder) => {
       await copyFile(builtAddon, join(folder, 'stage.node'))
       await writeFile(join(folder, 'stage.json'), JSON.stringify(build))
-      body(folder)
+      await body(folder)
     })
   const release = llamaRelease()
 
-  it('says how to build an addon that is not there', () => {
-    expect(() => loadAddon('/nonexistent/stage.node')).toThrow(refused(/nonexistent.*pnpm .* build/))
+  it('names a chosen addon that is not there, and the variable that chose it', () => {
+    expect(() => loadAddon('/nonexistent/stage.node')).toThrow(
+      refused(/^SEAMLINE_LLAMA_ADDON=\/nonexistent\/stage\.node cannot .*Unset it/),
+    )
+  })
+
+  it.each([
+    ['a module without exports', 'any.js', ''],
+    [
+      'a module whose values have other types',
+      'any.cjs',
+      "module.exports = { Stage: {}, napi: '8', release: 5 }",
+    ],
+    ['a module that throws what is no error', 'any.js', 'throw null'],
+    ['JSON', 'any.json', 'null'],
+    ['what is no code at all', 'stage.node', 'nonsense'],
+  ])('refuses %s, naming file and variable', (_, name, text) =>
+    inFolder(async (folder) => {
+      const path = join(folder, name)
+      await writeFile(path, text)
+      expect(() => loadAddon(path)).toThrow(refused(/^SEAMLINE_LLAMA_ADDON=/))
+      expect(() => loadAddon(path)).toThrow(new RegExp(`used: .*${name}`))
+    }),
+  )
+
+  it('takes the name of a built-in module for a file', () => {
+    expect(() => loadAddon('fs')).toThrow(refused(/SEAMLINE_LLAMA_ADDON=fs .*Cannot find module/))
+  })
+
+  it('passes over a prebuilt file that is no addon', async () => {
+    await inPrebuild({ napi: 8, release }, async (folder) => {
+      await writeFile(join(folder, 'stage.node'), 'nonsense')
+      expect(findAddon('', prebuild(folder))).toMatchObject({ origin: 'built', path: builtAddon })
+    })
   })
 
   it('takes a prebuilt addon for this Node and this release of llama.cpp', async () => {
@@ -70,7 +102,11 @@ describe('loader', () => {
     await inPrebuild({ napi: 8, release: 'v0.4.9' }, (folder) => {
       expect(prebuild(folder).obstacle).toMatch(/llama\.cpp v0\.4\.9, the installed .* v\d/)
     })
-    await inPrebuild([], (folder) => expect(prebuild(folder).obstacle).toMatch(/Node-API undefined/))
+    for (const build of [null, [], 8, 'text', true, {}, { napi: '8', release }, { napi: 8 }]) {
+      await inPrebuild(build, (folder) =>
+        expect(prebuild(folder).obstacle).toMatch(/stage\.json must be an object/),
+      )
+    }
     await inFolder(async (folder) => expect(prebuild(folder).obstacle).toMatch(/no .*stage\.node/))
   })
 })

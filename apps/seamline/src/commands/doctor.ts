@@ -46,18 +46,14 @@ export function doctorCommand() {
 
 async function diagnose({ ui }: Context, options: DoctorOptions): Promise<ExitCode> {
   ui.progress('checking')
-  const addon = await addonCheck()
-  const building = [
-    toolCheck('git', ['git'], GET.git),
-    toolCheck('CMake', ['cmake'], GET.cmake, MINIMUM_CMAKE),
-    toolCheck('make or Ninja', ['ninja', 'make'], GET.make),
-    toolCheck('C++17 compiler', [process.env.CXX || 'c++', 'g++', 'clang++'], GET.compiler),
-  ]
+  const { findAddon } = await import('@seamline/llama')
+  const chosen = process.env.SEAMLINE_LLAMA_ADDON
   const checks = await Promise.all([
     nodeCheck(),
-    ...building.map(async (tool) => needed(await tool, addon)),
+    // A chosen addon that is of no use is not mended by building one.
+    ...toolChecks(isFound(findAddon) || isFound(() => findAddon(''))),
     librariesCheck(),
-    addon,
+    addonCheck(findAddon, chosen),
     engineCheck(),
     coresCheck(options),
     memoryCheck(),
@@ -100,24 +96,43 @@ async function toolCheck(
   return check(name, 'not found', false, install)
 }
 
-/** What builds the addon is not missed where none has to be built. */
-function needed(tool: Check, addon: Check): Check {
-  if (tool.status !== 'missing' || !addon.found.startsWith(PREBUILT)) return tool
-  return { ...tool, status: 'ok', found: `${tool.found}; not needed beside a prebuilt addon`, remedy: '' }
+/** What builds the addon; it is not missed where there is a usable one. */
+export function toolChecks(hasAddon: boolean): Promise<Check>[] {
+  const tools = [
+    toolCheck('git', ['git'], GET.git),
+    toolCheck('CMake', ['cmake'], GET.cmake, MINIMUM_CMAKE),
+    toolCheck('make or Ninja', ['ninja', 'make'], GET.make),
+    toolCheck('C++17 compiler', [process.env.CXX || 'c++', 'g++', 'clang++'], GET.compiler),
+  ]
+  return tools.map(async (checked): Promise<Check> => {
+    const tool = await checked
+    if (tool.status !== 'missing' || !hasAddon) return tool
+    return { ...tool, status: 'ok', found: `${tool.found}; not needed: there is an addon`, remedy: '' }
+  })
 }
 
-const PREBUILT = 'prebuilt'
+type FindAddon = typeof import('@seamline/llama').findAddon
 
-/** Whether the package brings an addon for this platform: without one it is built here, which takes the tools. */
-async function addonCheck(): Promise<Check> {
-  const { prebuild } = await import('@seamline/llama')
-  const { path, obstacle } = prebuild()
-  return check(
-    'addon',
-    obstacle === null ? `${PREBUILT}: ${path}` : `to be built here: ${obstacle}`,
-    true,
-    '',
-  )
+function isFound(find: () => unknown): boolean {
+  try {
+    find()
+    return true
+  } catch {
+    return false
+  }
+}
+
+function addonCheck(find: FindAddon, chosen: string | undefined): Check {
+  const name = 'addon'
+  try {
+    const { origin, path } = find(chosen)
+    return check(name, `${origin}: ${path}`, true, '')
+  } catch (error) {
+    const remedy = chosen
+      ? 'unset SEAMLINE_LLAMA_ADDON'
+      : 'once git, CMake, make or Ninja and a C++17 compiler are here: pnpm --filter @seamline/llama build'
+    return check(name, (error as Error).message, false, remedy)
+  }
 }
 
 async function librariesCheck(): Promise<Check> {
@@ -159,7 +174,7 @@ async function engineCheck(): Promise<Check> {
     const [worker] = local.workers
     return check(name, `${worker?.engine}, ${worker?.backend}`, true, '')
   } catch (error) {
-    const remedy = 'once the tools above are here: pnpm install && pnpm build'
+    const remedy = 'once nothing above is missing: pnpm install && pnpm build'
     return check(name, (error as Error).message.split('\n')[0] ?? '', false, remedy)
   } finally {
     rmSync(folder, { recursive: true, force: true })
