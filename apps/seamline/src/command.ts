@@ -48,25 +48,60 @@ export function command<Options>(name: string, summary: string, run: Action<Opti
         setTimeout(() => giveUp(ui), TIDY_MS).unref()
       }
       for (const signal of INTERRUPTS) process.on(signal, interrupt)
-      const onOutputError = (error: NodeJS.ErrnoException) => {
-        // The reader of a pipe went away, as `head` does: nobody is left to talk to.
-        if (error.code === 'EPIPE') return interrupt()
-        controller.abort(
-          new SeamError('FILE', `cannot write to standard output: ${error.message}`, { cause: error }),
-        )
+      let failed: OutputFault | undefined
+      hearOutputFault = (fault) => {
+        failed ??= fault
+        if (fault.readerIsGone) return interrupt()
+        controller.abort(fault.error)
       }
-      process.stdout.on('error', onOutputError)
       try {
-        process.exitCode = (await run({ ui, signal: controller.signal }, options)) ?? ExitCode.OK
+        const code = await run({ ui, signal: controller.signal }, options)
+        if (failed === undefined) process.exitCode = code ?? ExitCode.OK
       } catch (error) {
         // What an interruption breaks on its way is no news.
-        throw controller.signal.aborted ? controller.signal.reason : error
+        if (failed === undefined) throw controller.signal.aborted ? controller.signal.reason : error
       } finally {
         ui.clear()
         for (const signal of INTERRUPTS) process.off(signal, interrupt)
-        process.stdout.off('error', onOutputError)
+        hearOutputFault = endWith
       }
+      if (failed !== undefined) endWith(failed, ExitCode.INTERRUPTED)
     })
+}
+
+/** A write to standard output or standard error that failed. */
+interface OutputFault {
+  /** The other end of a pipe went away, as `head` does. */
+  readonly readerIsGone: boolean
+  readonly error: SeamError
+}
+
+/** Who is told: the command that runs, else the process as a whole. */
+let hearOutputFault: (fault: OutputFault) => void = endWith
+
+/** With nobody left to talk to a process ends quietly: in the middle of its work as interrupted, else as it would have. */
+function endWith({ readerIsGone, error }: OutputFault, whenGone?: ExitCode): void {
+  if (readerIsGone) {
+    if (whenGone !== undefined) process.exitCode = whenGone
+    return
+  }
+  process.exitCode = exitCodeOf(error.code)
+  reportError(error, false)
+}
+
+/** For the whole life of the process: errors of its outputs come after the writes, also after the last one. */
+function watchOutputs(): void {
+  const outputs = { 'standard output': process.stdout, 'standard error': process.stderr }
+  for (const [name, stream] of Object.entries(outputs)) {
+    let hasFailed = false
+    stream.on('error', (cause: NodeJS.ErrnoException) => {
+      if (hasFailed) return // every write after the first one fails too
+      hasFailed = true
+      const readerIsGone = cause.code === 'EPIPE'
+      const error = new SeamError('FILE', `cannot write to ${name}: ${cause.message}`, { cause })
+      hearOutputFault({ readerIsGone, error })
+    })
+  }
 }
 
 function giveUp(ui: Ui): never {
@@ -76,6 +111,7 @@ function giveUp(ui: Ui): never {
 
 /** Parses and runs; reports errors and sets the exit status of the process. Never throws. */
 export async function runProgram(program: Command, argv: readonly string[]): Promise<void> {
+  watchOutputs()
   const json = argv.includes('--json')
   for (const each of [program, ...program.commands]) {
     each

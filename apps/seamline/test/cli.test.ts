@@ -1,9 +1,10 @@
-import { writeFileSync } from 'node:fs'
+import { execFile } from 'node:child_process'
+import { existsSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { toolChecks } from '../src/commands/doctor.ts'
 import { createProgram } from '../src/program.ts'
-import { scratchFolder, seamline } from './support.ts'
+import { BIN, scratchFolder, seamline } from './support.ts'
 
 const folder = scratchFolder()
 const COMMANDS = createProgram().commands.map((command) => command.name())
@@ -160,4 +161,48 @@ describe('doctor', () => {
     expect(cores.status).toBe('warning')
     expect(cores.found).toContain('512 stages')
   })
+})
+
+describe('an output that cannot be written', () => {
+  const shell = (text: string) =>
+    new Promise<{ out: string; errors: string }>((resolve, reject) =>
+      execFile('bash', ['-c', text], { timeout: 30_000 }, (error, out, errors) =>
+        error ? reject(error) : resolve({ out, errors }),
+      ),
+    )
+  const quoted = (...args: string[]) => [process.execPath, BIN, ...args].map((arg) => `'${arg}'`).join(' ')
+  const STATUS = 'echo $' + '{PIPESTATUS[0]}'
+
+  it.each([
+    ['help', ['certify-all', '--help'], '2>&1'],
+    ['the work is done', ['synth', '--layers', '1', '--out', join(folder, 'piped.gguf'), '--json'], ''],
+    ['a warning is the last word', ['doctor', '--stages', '512'], ''],
+  ])('a reader that is gone after %s is no error', async (_, args, redirected) => {
+    expect(await shell(`${quoted(...args)} ${redirected} | true; ${STATUS}`)).toEqual({
+      out: '0\n',
+      errors: '',
+    })
+  })
+
+  it('a reader that goes in the middle interrupts quietly', async () => {
+    const model = join(folder, 'long.gguf')
+    await seamline(['synth', '--out', model, '--layers', '1', '--context', '1024'])
+    const args = ['run', '--local', '1', '--model', model, '--prompt', 'x', '--max-tokens', '900']
+    const { out, errors } = await shell(`${quoted(...args)} | head -c 10 >/dev/null; ${STATUS}`)
+    expect({ out, errors }).toEqual({ out: '130\n', errors: '' })
+    const both = await shell(`${quoted(...args, '--progress')} 2>&1 | head -c 10 >/dev/null; ${STATUS}`)
+    expect(both).toEqual({ out: '130\n', errors: '' })
+  })
+
+  it.runIf(existsSync('/dev/full'))(
+    'a full disk is an error of a file, for help and for results',
+    async () => {
+      const model = join(folder, 'full.gguf')
+      for (const args of [['--help'], ['synth', '--layers', '1', '--out', model], ['doctor', '--json']]) {
+        const { out, errors } = await shell(`${quoted(...args)} >/dev/full; echo $?`)
+        expect(out).toBe('4\n')
+        expect(errors).toMatch(/^seamline: cannot write to standard output: ENOSPC.* \[FILE\]\n$/)
+      }
+    },
+  )
 })

@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url'
 import { afterAll, afterEach } from 'vitest'
 
 const here = dirname(fileURLToPath(import.meta.url))
-const BIN = join(here, '../dist/bin.js')
+export const BIN = join(here, '../dist/bin.js')
 const EXIT_TIMEOUT_MS = 50_000
 
 /** A small trained model; the tests that want one skip, saying so, where it is absent. */
