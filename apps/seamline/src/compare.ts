@@ -49,6 +49,11 @@ export interface Batched {
   readonly largestStep: number
 }
 
+export interface Grouped extends Batched {
+  /** Windows that were left out: longer than a step of the candidate may be, or than the known tokens. */
+  readonly skippedWindows: readonly number[]
+}
+
 /**
  * Generates greedily, all at once on the candidate, and has the reference compute the same sequences in the decode steps that
  * they shared there.
@@ -71,11 +76,11 @@ const largestOf = (steps: readonly ReplayStep[]) => Math.max(1, ...steps.map((st
 
 /**
  * Generates greedily one token of one sequence at a time on the reference, and on the candidate in every other grouping: all
- * at once, known tokens in windows of each of `windows`, and half of them as part of a new prompt.
+ * at once, known tokens in windows of each of `windows` that fits into a chunk, and half of them as part of a new prompt.
  */
 export async function compareGroupings(
   options: CompareOptions & { readonly windows: readonly number[] },
-): Promise<Batched> {
+): Promise<Grouped> {
   const { candidate, prompts, tokens, windows } = options
   const expected = await oneByOne(options)
   const batched = await allAtOnce(options)
@@ -84,7 +89,9 @@ export async function compareGroupings(
     comparison(candidate, atOnce(prompts), prompt, expected[i]!, batched[i]!),
   )
   const known = tokens - 1
-  for (const count of windows.filter((count) => count <= known)) {
+  const longest = Math.min(known, candidate.facts.chunkTokens)
+  const skippedWindows = windows.filter((count) => count > longest)
+  for (const count of windows.filter((count) => count <= longest)) {
     const windowsOf = (part: number) =>
       Array.from({ length: Math.ceil(known / count) }, (_, i) => [
         { part, index: i * count, count: Math.min(count, known - i * count) },
@@ -101,7 +108,7 @@ export async function compareGroupings(
     }
   }
   const half = known >> 1
-  if (half === 0) return { comparisons, largestStep }
+  if (half === 0) return { comparisons, largestStep, skippedWindows }
   for (const [i, prompt] of prompts.entries()) {
     const longer = [...prompt, ...expected[i]!.slice(0, half).map(({ token }) => token)]
     const found = await read(
@@ -112,7 +119,7 @@ export async function compareGroupings(
       comparison(candidate, `prefill of ${half} more`, longer, expected[i]!.slice(half), found),
     )
   }
-  return { comparisons, largestStep }
+  return { comparisons, largestStep, skippedWindows }
 }
 
 const atOnce = (prompts: readonly unknown[]) => (prompts.length === 1 ? 'alone' : `${prompts.length} at once`)

@@ -63,6 +63,19 @@ describe.skipIf(!hasStories)('regimes on a trained model', () => {
     expect(code).toBe(0)
   })
 
+  it.each([
+    [1, ['4 at once', 'prefill of 5 more'], [2, 4, 8]],
+    [2, ['4 at once', 'windows of 2', 'prefill of 5 more'], [4, 8]],
+    [3, ['4 at once', 'windows of 2', 'prefill of 5 more'], [4, 8]],
+  ])('uniform in chunks of %i leaves out the windows that exceed one', async (chunk, hows, skipped) => {
+    const args = ['--model', STORIES, '--regime', 'uniform', '--chunk', String(chunk)]
+    const { code, report } = await certify(...args, '--prompts', '7', '--tokens', '12')
+    expect(report).toMatchObject({ certified: true, skippedWindows: skipped, chunkTokens: chunk })
+    expect([...new Set(report.results.map(({ how }: { how: string }) => how))]).toEqual(hows)
+    expect(report.largestStep).toBeLessThanOrEqual(chunk)
+    expect(code).toBe(0)
+  })
+
   it('a run says which regime it is in and whether it is bit-exact', async () => {
     const prompts = ['--prompt', 'Once', '--prompt', 'The cat', '--max-tokens', '4', '--rows', '2']
     const run = (...args: string[]) =>

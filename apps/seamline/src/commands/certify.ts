@@ -1,9 +1,15 @@
 import { SeamError } from '@seamline/core'
 import { countValue, type LayerRange, openModel } from '@seamline/gguf'
 import type { Pipeline } from '@seamline/runtime'
-import { InvalidArgumentError } from 'commander'
+import { InvalidArgumentError, Option } from 'commander'
 import { type Context, command, integer } from '../command.ts'
-import { type Comparison, compareComposition, compareGroupings, comparePipelines } from '../compare.ts'
+import {
+  type Batched,
+  type Comparison,
+  compareComposition,
+  compareGroupings,
+  comparePipelines,
+} from '../compare.ts'
 import { type Exactness, exactnessOf } from '../exactness.ts'
 import { ExitCode } from '../exit-codes.ts'
 import { warnOfHome } from '../model-dir.ts'
@@ -51,7 +57,12 @@ export function certifyCommand() {
     .requiredOption('-m, --model <file>', 'GGUF file of the whole model')
     .addOption(stagesOption())
     .addOption(layersOption())
-    .option('--manifest <file>', 'certify this split instead of a fresh one')
+    .addOption(
+      new Option('--manifest <file>', 'certify this split instead of a fresh one').conflicts([
+        'stages',
+        'layers',
+      ]),
+    )
     .option('--k <n>', 'sequences in flight at once (default: 1; with --regime uniform: 4)', integer(1, 64))
     .addOption(rowsOption())
     .option(
@@ -68,7 +79,7 @@ logits of every step bit for bit, and the tokens. Prompts are random tokens, alw
 
 With --rows above 1 the whole model computes the sequences again in the very steps that they shared. With --regime
 uniform it runs each alone, one token at a time, and the split model runs them batched, in windows of ${WINDOWS.join(', ')} known
-tokens, and with known tokens as part of the prompt. What uniform costs beside per-row is printed too.`,
+tokens where they fit into a chunk, and with known tokens as part of the prompt. What uniform costs beside per-row is printed too.`,
     )
   return addPipelineOptions(made)
 }
@@ -91,6 +102,8 @@ async function run(context: Context, options: CertifyOptions): Promise<ExitCode>
   }
   const results: Comparison[] = []
   let largestStep = 1
+  // The same for every prompt: chunk and tokens decide.
+  let skippedWindows: readonly number[] = []
   let price: Price | undefined
   await withLocalPipeline(context, reference, (unsplit) =>
     withLocalPipeline(context, candidate, async (pipeline) => {
@@ -103,9 +116,14 @@ async function run(context: Context, options: CertifyOptions): Promise<ExitCode>
           results.push(...(await comparePipelines(compared)))
           continue
         }
-        const batched = await (isUniform
-          ? compareGroupings({ ...compared, windows: WINDOWS })
-          : compareComposition(compared))
+        let batched: Batched
+        if (isUniform) {
+          const grouped = await compareGroupings({ ...compared, windows: WINDOWS })
+          skippedWindows = grouped.skippedWindows
+          batched = grouped
+        } else {
+          batched = await compareComposition(compared)
+        }
         results.push(...batched.comparisons)
         largestStep = Math.max(largestStep, batched.largestStep)
       }
@@ -122,6 +140,7 @@ async function run(context: Context, options: CertifyOptions): Promise<ExitCode>
     rows,
     chunkTokens: engine.chunk,
     largestStep,
+    skippedWindows,
     exactness,
     price,
     results,
@@ -194,6 +213,7 @@ interface Certification {
   readonly chunkTokens: number
   /** Rows of the largest decode step. */
   readonly largestStep: number
+  readonly skippedWindows: readonly number[]
   readonly exactness: Exactness
   readonly price: Price | undefined
   readonly results: readonly Comparison[]
@@ -203,7 +223,7 @@ function report(
   ui: Ui,
   { manifest }: PreparedSplit,
   { model, tokens }: CertifyOptions,
-  { k, rows, chunkTokens, largestStep, exactness, price, results }: Certification,
+  { k, rows, chunkTokens, largestStep, skippedWindows, exactness, price, results }: Certification,
 ): ExitCode {
   const certified = results.every(({ identical }) => identical)
   const judged = results.map((result) => ({ ...result, weak: isWeak(result, tokens) }))
@@ -232,6 +252,11 @@ function report(
   if (weak > 0)
     ui.print(`weak: fewer than ${WEAK_BELOW} distinct tokens in ${weak} of ${results.length} runs`)
   if (rows > 1) ui.print(`Up to ${rows} rows may share a step; the largest had ${largestStep}.`)
+  if (skippedWindows.length > 0) {
+    ui.print(
+      `left out: windows of ${skippedWindows.join(', ')}; --chunk ${chunkTokens} and --tokens ${tokens} allow at most ${Math.min(chunkTokens, tokens - 1)} known tokens in a step`,
+    )
+  }
   if (price !== undefined) {
     ui.print()
     ui.print(priceTable(price))
@@ -248,7 +273,7 @@ function report(
     certified,
     ...exactness,
     maxAbsDiff: results.reduce((max, { maxAbsDiff }) => Math.max(max, maxAbsDiff), 0),
-    ...{ tokens, stages, sequences: k, rows, largestStep, chunkTokens },
+    ...{ tokens, stages, sequences: k, rows, largestStep, chunkTokens, skippedWindows },
     ...(price === undefined ? {} : { price }),
     results: judged,
   })
