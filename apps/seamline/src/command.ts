@@ -1,5 +1,5 @@
 import { isSeamError, SeamError } from '@seamline/core'
-import { Command, CommanderError, InvalidArgumentError, Option } from 'commander'
+import { Command, CommanderError, Help, InvalidArgumentError, Option } from 'commander'
 import { EXIT_CODE_HELP, ExitCode, exitCodeOf } from './exit-codes.ts'
 import { createUi, reportError, type Ui } from './ui.ts'
 
@@ -28,6 +28,7 @@ export function command<Options>(name: string, summary: string, run: Action<Opti
   return new Command(name)
     .summary(summary)
     .description(summary)
+    .configureHelp({ optionDescription })
     .option('--json', 'print one JSON document on standard output and nothing else there')
     .addOption(new Option('--progress', 'report progress also where standard error is no terminal'))
     .addOption(new Option('--no-progress', 'report no progress'))
@@ -67,6 +68,11 @@ export function command<Options>(name: string, summary: string, run: Action<Opti
       }
       if (failed !== undefined) endWith(failed, ExitCode.INTERRUPTED)
     })
+}
+
+function optionDescription(option: Option): string {
+  const text = new Help().optionDescription(option)
+  return option.mandatory ? `${text} (required)` : text
 }
 
 /** A write to standard output or standard error that failed. */
@@ -123,6 +129,12 @@ export async function runProgram(program: Command, argv: readonly string[]): Pro
     await program.parseAsync([...argv], { from: 'user' })
   } catch (error) {
     if (error instanceof CommanderError && error.exitCode === 0) return // help or version
+    if (error instanceof CommanderError && error.code === 'commander.help' && !json) {
+      // No command: the help is the answer, and no result.
+      program.configureOutput({ writeOut: (text) => process.stderr.write(text) }).outputHelp()
+      process.exitCode = ExitCode.USAGE
+      return
+    }
     const reported = error instanceof CommanderError ? usageError(error) : error
     reportError(reported, json)
     process.exitCode = isSeamError(reported) ? exitCodeOf(reported.code) : ExitCode.INTERNAL

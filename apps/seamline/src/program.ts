@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs'
 import { Command } from 'commander'
 import { certifyCommand } from './commands/certify.ts'
 import { certifyAllCommand } from './commands/certify-all.ts'
@@ -14,6 +15,7 @@ import { EXIT_CODE_HELP } from './exit-codes.ts'
 export function createProgram(): Command {
   return new Command('seamline')
     .description('Runs one GGUF model as a chain of worker processes on stock llama.cpp.')
+    .version(JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8')).version)
     .addHelpText('after', EXIT_CODE_HELP)
     .addCommand(demoCommand())
     .addCommand(doctorCommand())

@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process'
-import { existsSync, writeFileSync } from 'node:fs'
+import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { toolChecks } from '../src/commands/doctor.ts'
@@ -37,16 +37,56 @@ describe('help', () => {
   })
 })
 
+describe('the program', () => {
+  it('without a command prints its help as an error', async () => {
+    const { code, stdout, stderr } = await seamline([])
+    expect({ code, stdout }).toEqual({ code: 2, stdout: '' })
+    for (const name of COMMANDS) expect(stderr).toContain(name)
+  })
+
+  it('says its version', async () => {
+    const { version } = JSON.parse(readFileSync(join(BIN, '../../package.json'), 'utf8'))
+    expect(await seamline(['--version'])).toMatchObject({ code: 0, stdout: `${version}\n`, stderr: '' })
+  })
+
+  it('marks the options that are required, and no others', async () => {
+    const { stdout } = await seamline(['split', '--help'])
+    const required = stdout.replace(/\n {10,}/g, ' ').match(/^ +-.*\(required\)$/gm)
+    expect(required?.map((line) => /--\w+/.exec(line)?.[0])).toEqual(['--model', '--out'])
+  })
+})
+
 describe('wrong arguments end with status 2 and say what would be right', () => {
   it.each([
     ['an unknown command', ['generate'], /unknown command 'generate'/],
-    ['no command', [], /command is missing/],
     ['a missing option', ['certify'], /--model/],
     ['an unknown codec', ['certify', '--model', 'x', '--codec', 'f8'], /Allowed choices are f32, f16/],
     ['an unknown framing', ['run', '--prompt', 'x', '--framing', 'json'], /Allowed choices are protobuf/],
     ['an unknown transport', ['worker', '--transport', 'udp'], /Allowed choices are tcp/],
     ['a number that is none', ['certify', '--model', 'x', '--k', 'two'], /whole number from 1 to 64/],
     ['layers with a gap', ['split', '--model', 'x', '--out', 'y', '--layers', '0-2,3-5'], /must begin at 2/],
+    ['two ways to cut', ['run', '-p', 'x', '--local', '2', '--layers', '0-5'], /--local.* with .*--layers/],
+    [
+      'stages of a split',
+      ['certify', '-m', 'x', '--manifest', 'y', '--stages', '2'],
+      /--manifest.* with .*--stages/,
+    ],
+    [
+      'layers of a split',
+      ['certify', '-m', 'x', '--manifest', 'y', '--layers', '0-5'],
+      /--manifest.* with .*--layers/,
+    ],
+    ['a stage of a whole model', ['worker', '-m', 'x', '--stage', '1'], /--stage.* with .*--model/],
+    [
+      'layers of workers',
+      ['run', '-p', 'x', '--workers', 'a:1', '--manifest', 'y', '--layers', '0-5'],
+      /nothing of the other/,
+    ],
+    [
+      'sequences of workers',
+      ['run', '-p', 'x', '--workers', 'a:1', '--sequences', '2'],
+      /--sequences.* with .*--workers/,
+    ],
     ['run without workers', ['run', '--prompt', 'x'], /--workers .* or --local/],
     ['a worker without a stage', ['worker', '--manifest', 'x'], /--stage/],
   ])('%s', async (_, args, message) => {

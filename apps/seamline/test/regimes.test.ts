@@ -198,6 +198,22 @@ describe('models of other kinds', () => {
 })
 
 describe('overhead', () => {
+  it('trims its defaults to the context, never what was asked for', async () => {
+    const { file } = await synth('short.gguf', '--vocabulary', '512', '--context', '32')
+    const run = (...args: string[]) => seamline(['overhead', '--model', file, ...args])
+    const lengths = async (...args: string[]) => {
+      const { promptTokens, tokens } = JSON.parse((await run('--json', ...args)).stdout)
+      return [promptTokens, tokens]
+    }
+    expect(await lengths()).toEqual([16, 16])
+    expect(await lengths('--prompt-tokens', '30')).toEqual([30, 2])
+    expect(await lengths('--tokens', '4')).toEqual([28, 4])
+    const { code, stderr } = await run('--prompt-tokens', '31')
+    expect(stderr).toMatch(/prompt of 31 and 2 new tokens .* 32 tokens; lower --prompt-tokens .* --ctx/)
+    expect(code).toBe(2)
+    expect((await run()).stderr).toContain('a prompt of 16 and 16 new tokens')
+  })
+
   it('prints the resident memory of each stage beside its share', async () => {
     const { file } = await synth('memory.gguf', '--type', 'Q4_0', '--vocabulary', '512')
     const args = [

@@ -24,8 +24,8 @@ interface OverheadOptions extends EngineOptions, SeamSettings {
   readonly model: string
   readonly stages?: number
   readonly layers?: readonly LayerRange[]
-  readonly promptTokens: number
-  readonly tokens: number
+  readonly promptTokens?: number
+  readonly tokens?: number
   readonly repeats: number
 }
 
@@ -36,6 +36,10 @@ interface Round {
   readonly unsplitDecodeNs: number
 }
 
+const DEFAULTS = { promptTokens: 512, tokens: 64 }
+/** Between two tokens lies the first decode step. */
+const MINIMUM_TOKENS = 2
+
 export function overheadCommand() {
   const made = command<OverheadOptions>(
     'overhead',
@@ -45,8 +49,16 @@ export function overheadCommand() {
     .requiredOption('-m, --model <file>', 'GGUF file of the whole model')
     .addOption(stagesOption())
     .addOption(layersOption())
-    .option('--prompt-tokens <n>', 'tokens to prefill', integer(1), 512)
-    .option('--tokens <n>', 'tokens to generate after that', integer(2), 64)
+    .option(
+      '--prompt-tokens <n>',
+      `tokens to prefill (default: ${DEFAULTS.promptTokens}, within the context)`,
+      integer(1),
+    )
+    .option(
+      '--tokens <n>',
+      `tokens to generate after that (default: ${DEFAULTS.tokens}, within the context)`,
+      integer(MINIMUM_TOKENS),
+    )
     .option('--repeats <n>', 'rounds; each runs the whole model and then the split one', integer(1), 1)
     .addHelpText(
       'after',
@@ -63,17 +75,12 @@ Resident memory of each stage is printed beside its share of the model.`,
 
 async function run(context: Context, options: OverheadOptions): Promise<undefined> {
   const { ui } = context
-  const { model, promptTokens, tokens, repeats } = options
+  const { model, repeats } = options
   warnOfHome(ui, model)
   const split = await prepareSplit(context, model, options.layers ?? options.stages ?? 2)
   const { manifest } = split
   const engine = engineSettings(options, manifest.contextLength, 1)
-  if (promptTokens + tokens > engine.ctx) {
-    throw new SeamError(
-      'USAGE',
-      `${promptTokens} + ${tokens} tokens exceed the context of ${engine.ctx} tokens`,
-    )
-  }
+  const { promptTokens, tokens } = lengthsFor(ui, options, engine.ctx)
   warnOfThreads(ui, manifest.stages.length, engine.threads)
   const prompt = randomTokens(promptTokens, manifest.vocabulary, 1)
   const whole = { seam: options, engine, stages: [{ model }], names: ['unsplit'], expected: {} }
@@ -113,6 +120,27 @@ async function run(context: Context, options: OverheadOptions): Promise<undefine
     ...{ rounds, memory },
   })
   return undefined
+}
+
+/** Defaults shrink to the context, which is said; what was asked for does not. */
+function lengthsFor(ui: Ui, asked: OverheadOptions, ctx: number): { promptTokens: number; tokens: number } {
+  const promptRoom = asked.promptTokens ?? Math.max(1, ctx >> 1)
+  const tokens = asked.tokens ?? Math.max(MINIMUM_TOKENS, Math.min(DEFAULTS.tokens, ctx - promptRoom))
+  const promptTokens = asked.promptTokens ?? Math.max(1, Math.min(DEFAULTS.promptTokens, ctx - tokens))
+  if (promptTokens + tokens > ctx) {
+    throw new SeamError(
+      'USAGE',
+      `a prompt of ${promptTokens} and ${tokens} new tokens exceed the context of ${ctx} tokens; ` +
+        'lower --prompt-tokens or --tokens, or raise --ctx',
+    )
+  }
+  if (
+    promptTokens < (asked.promptTokens ?? DEFAULTS.promptTokens) ||
+    tokens < (asked.tokens ?? DEFAULTS.tokens)
+  ) {
+    ui.note(`a prompt of ${promptTokens} and ${tokens} new tokens, which the context of ${ctx} tokens allows`)
+  }
+  return { promptTokens, tokens }
 }
 
 /** Generates greedily with spans recorded everywhere. */

@@ -50,7 +50,11 @@ export function runCommand() {
       '--manifest <file>',
       'manifest.json of the split that the workers serve; the tokenizer file lies beside it',
     )
-    .option('--local <n>', 'split --model into n stages and start their workers on this machine', integer(1))
+    .addOption(
+      new Option('--local <n>', 'split --model into n stages and start their workers on this machine')
+        .argParser(integer(1))
+        .conflicts('layers'),
+    )
     .addOption(layersOption())
     .option('-m, --model <file>', 'GGUF file of the whole model, for --local or --layers')
     .requiredOption('-p, --prompt <text>', 'text to continue; give it again for several at once', repeated)
@@ -60,7 +64,11 @@ export function runCommand() {
       `tokens to generate at most (default: ${DEFAULT_MAX_TOKENS}, within the context)`,
       integer(1),
     )
-    .option('--sequences <n>', 'sequences in flight with --local (default: one a prompt)', integer(1, 256))
+    .addOption(
+      new Option('--sequences <n>', 'sequences in flight with --local or --layers (default: one a prompt)')
+        .argParser(integer(1, 256))
+        .conflicts('workers'),
+    )
     .addOption(rowsOption())
     .addHelpText(
       'after',
@@ -73,7 +81,8 @@ is needed to run against --workers, only the manifest and the tokenizer.`,
 
 async function run(context: Context, options: RunOptions): Promise<undefined> {
   const { local, layers, model, workers, manifest, rows = 1 } = options
-  if (workers !== undefined && manifest !== undefined && local === undefined && model === undefined) {
+  const cut = layers ?? local
+  if (workers !== undefined && manifest !== undefined && cut === undefined && model === undefined) {
     const split = await readSplit(manifest)
     const expected = { ...splitFacts(split), ...expectedFacts(options) }
     const named = workers.map((address, i) => ({ name: `worker #${i + 1}`, address }))
@@ -84,11 +93,10 @@ async function run(context: Context, options: RunOptions): Promise<undefined> {
     )
     return undefined
   }
-  const cut = layers ?? local
   if (cut === undefined || model === undefined || workers !== undefined || manifest !== undefined) {
     throw new SeamError(
       'USAGE',
-      'give --workers HOST:PORT,… and --manifest FILE, or --local N and --model FILE',
+      'give --workers HOST:PORT,… and --manifest FILE, or --local N (or --layers RANGES) and --model FILE, and nothing of the other',
     )
   }
   warnOfHome(context.ui, model)

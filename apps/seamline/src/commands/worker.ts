@@ -39,7 +39,11 @@ export function workerCommand() {
         'model',
       ),
     )
-    .option('--stage <n>', 'which stage of the split, counted from 0', integer(0))
+    .addOption(
+      new Option('--stage <n>', 'which stage of the split, counted from 0')
+        .argParser(integer(0))
+        .conflicts('model'),
+    )
     .option('-m, --model <file>', 'instead of a stage: a whole model, which is its own only stage')
     .option('--listen <address>', 'where to listen', '127.0.0.1:0')
     .option('--name <name>', 'name in errors (default: worker-<stage>)')
