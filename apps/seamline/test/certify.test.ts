@@ -149,10 +149,25 @@ describe.skipIf(!hasStories)('certify on a trained model', () => {
     expect(code).toBe(3)
   })
 
+  it('trims the tokens that nobody asked for to the context', async () => {
+    const args = ['certify', '--model', STORIES, '--json', '--ctx', '64']
+    const trimmed = JSON.parse((await seamline(args)).stdout)
+    expect(trimmed).toMatchObject({ certified: true, tokens: 32 })
+    expect(trimmed.results.map(({ promptTokens }: { promptTokens: number }) => promptTokens)).toEqual([
+      1, 7, 32,
+    ])
+    const { tokens } = JSON.parse((await seamline([...args, '--prompts', '60'])).stdout)
+    expect(tokens).toBe(4)
+    const demo = await seamline(['demo', '--model', STORIES, '--stages', '2', '--ctx', '32', '--json'])
+    const { tokens: generated, equal } = JSON.parse(demo.stdout)
+    expect(generated).toBeLessThan(32)
+    expect(equal).toBe(true)
+  })
+
   it('refuses a prompt that does not fit, with the numbers', async () => {
-    const { code, report } = await certify('--model', STORIES, '--prompts', '500')
+    const { code, report } = await certify('--model', STORIES, '--prompts', '500', '--tokens', '64')
     expect(report.error.code).toBe('USAGE')
-    expect(report.error.message).toMatch(/500 .* 64 .* 512/)
+    expect(report.error.message).toMatch(/500 .* 64 .* 512 .*--tokens/)
     expect(code).toBe(2)
   })
 })

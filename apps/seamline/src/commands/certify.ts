@@ -38,12 +38,13 @@ interface CertifyOptions extends EngineOptions, SeamSettings {
   readonly k?: number
   readonly rows?: number
   readonly prompts?: readonly number[]
-  readonly tokens: number
+  readonly tokens?: number
 }
 
 /** Tokens of a known sequence that are fed at once to show that the `uniform` regime does not mind. */
 const WINDOWS = [2, 4, 8]
 const PACE = { promptTokens: 128, tokens: 32, rounds: 5 }
+const DEFAULT_TOKENS = 64
 const DEFAULT_PROMPTS = [1, 7, 128, 300]
 /** Fewer distinct tokens than this say little: a model that repeats itself hides differences. */
 export const WEAK_BELOW = 16
@@ -70,7 +71,11 @@ export function certifyCommand() {
       `prompt lengths in tokens (default: ${DEFAULT_PROMPTS}, within the context)`,
       lengths,
     )
-    .option('--tokens <n>', 'tokens to generate after each prompt', integer(1), 64)
+    .option(
+      '--tokens <n>',
+      `tokens to generate after each prompt (default: ${DEFAULT_TOKENS}, within the context)`,
+      integer(1),
+    )
     .addHelpText(
       'after',
       `
@@ -86,7 +91,7 @@ tokens where they fit into a chunk, and with known tokens as part of the prompt.
 
 async function run(context: Context, options: CertifyOptions): Promise<ExitCode> {
   const { ui, signal } = context
-  const { model, tokens, codec } = options
+  const { model, codec } = options
   warnOfHome(ui, model)
   const split = await splitFor(context, options)
   const { manifest } = split
@@ -94,7 +99,11 @@ async function run(context: Context, options: CertifyOptions): Promise<ExitCode>
   const k = options.k ?? (isUniform ? 4 : 1)
   const rows = options.rows ?? (isUniform ? k : 1)
   const engine = engineSettings(options, manifest.contextLength, k)
-  const prompts = promptsFor({ ...options, k }, manifest.vocabulary, engine.ctx, model)
+  const tokens = options.tokens ?? tokensWithin(engine.ctx, options.prompts)
+  if (tokens < (options.tokens ?? DEFAULT_TOKENS)) {
+    ui.note(`${tokens} new tokens after each prompt, which the context of ${engine.ctx} tokens allows`)
+  }
+  const prompts = promptsFor({ ...options, k, tokens }, manifest.vocabulary, engine.ctx, model)
   const reference = { seam: options, engine, stages: [{ model }], names: ['unsplit'], expected: {} }
   const candidate = {
     ...{ seam: options, engine, rowsPerStep: rows },
@@ -135,8 +144,9 @@ async function run(context: Context, options: CertifyOptions): Promise<ExitCode>
     }),
   )
   const exactness = exactnessOf({ regime: engine.regime, rows, codec })
-  return report(ui, split, options, {
+  return report(ui, split, model, {
     k,
+    tokens,
     rows,
     chunkTokens: engine.chunk,
     largestStep,
@@ -178,6 +188,12 @@ async function splitFor(
   return split
 }
 
+/** The default, or less where the longest prompt, of half the context unless it was asked for, leaves less. */
+function tokensWithin(ctx: number, prompts: readonly number[] | undefined): number {
+  const room = ctx - (prompts === undefined ? ctx >> 1 : Math.max(...prompts))
+  return Math.max(1, Math.min(DEFAULT_TOKENS, room))
+}
+
 /** For each length `k` different prompts, the first one beginning as the tokenizer begins a text. */
 export function promptsFor(
   { k, tokens, prompts }: { k: number; tokens: number; prompts?: readonly number[] },
@@ -187,12 +203,15 @@ export function promptsFor(
 ): number[][][] {
   const room = ctx - tokens
   if (room < 1)
-    throw new SeamError('USAGE', `--tokens ${tokens} leave no room for a prompt in ${ctx} positions`)
+    throw new SeamError(
+      'USAGE',
+      `--tokens ${tokens} leave no room for a prompt in ${ctx} positions: lower --tokens or raise --ctx`,
+    )
   const tooLong = prompts?.find((length) => length > room)
   if (tooLong !== undefined) {
     throw new SeamError(
       'USAGE',
-      `a prompt of ${tooLong} and ${tokens} new tokens exceed the context of ${ctx} tokens`,
+      `a prompt of ${tooLong} and ${tokens} new tokens exceed the context of ${ctx} tokens: shorten the prompt, lower --tokens or raise --ctx`,
     )
   }
   const fitting = prompts ?? [...new Set(DEFAULT_PROMPTS.map((length) => Math.min(length, room)))]
@@ -209,6 +228,7 @@ const BEGIN_KEY = 'tokenizer.ggml.bos_token_id'
 
 interface Certification {
   readonly k: number
+  readonly tokens: number
   readonly rows: number
   readonly chunkTokens: number
   /** Rows of the largest decode step. */
@@ -222,8 +242,8 @@ interface Certification {
 function report(
   ui: Ui,
   { manifest }: PreparedSplit,
-  { model, tokens }: CertifyOptions,
-  { k, rows, chunkTokens, largestStep, skippedWindows, exactness, price, results }: Certification,
+  model: string,
+  { k, tokens, rows, chunkTokens, largestStep, skippedWindows, exactness, price, results }: Certification,
 ): ExitCode {
   const certified = results.every(({ identical }) => identical)
   const judged = results.map((result) => ({ ...result, weak: isWeak(result, tokens) }))

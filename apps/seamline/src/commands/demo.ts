@@ -18,17 +18,18 @@ interface DemoOptions extends EngineOptions, SeamSettings {
   readonly model?: string
   readonly stages: number
   readonly prompt: string
-  readonly tokens: number
+  readonly tokens?: number
 }
 
 const SEED = 1
+const DEFAULT_TOKENS = 64
 
 export function demoCommand() {
   const made = command<DemoOptions>('demo', 'split a model, run it, and check it against the whole one', run)
     .option('-m, --model <file>', 'your own GGUF file (default: a small model of random weights)')
     .option('--stages <n>', 'worker processes', integer(1), 3)
     .option('-p, --prompt <text>', 'text to continue', 'Once upon a time')
-    .option('--tokens <n>', 'tokens to generate', integer(1), 64)
+    .option('--tokens <n>', `tokens to generate (default: ${DEFAULT_TOKENS}, within the context)`, integer(1))
   return addPipelineOptions(made)
 }
 
@@ -47,7 +48,12 @@ async function run(context: Context, options: DemoOptions): Promise<ExitCode> {
 
   return withTokenizer(split, async (tokenizer) => {
     const prompt = tokenizer.encode(options.prompt)
-    const request = { prompt, maxTokens: options.tokens, sampler: GREEDY, signal: context.signal }
+    const room = Math.max(1, engine.ctx - prompt.length)
+    const maxTokens = options.tokens ?? Math.min(DEFAULT_TOKENS, room)
+    if (options.tokens === undefined && maxTokens < DEFAULT_TOKENS) {
+      ui.note(`${maxTokens} new tokens, which the context of ${engine.ctx} tokens allows`)
+    }
+    const request = { prompt, maxTokens, sampler: GREEDY, signal: context.signal }
 
     const candidate = { ...shared, stages: splitStages(split), expected: splitFacts(split) }
     const { generated, traces } = await withLocalPipeline(context, candidate, async (pipeline) => {
