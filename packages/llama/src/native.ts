@@ -73,6 +73,8 @@ export interface FoundAddon {
   readonly path: string
   /** `chosen` by the environment variable, `prebuilt` in the package or `built` here. */
   readonly origin: 'chosen' | 'prebuilt' | 'built'
+  /** Why the addons that come first were passed over. */
+  readonly obstacles: readonly string[]
 }
 
 /**
@@ -86,7 +88,7 @@ export function findAddon(
   if (chosen) {
     const path = resolve(chosen)
     try {
-      return { addon: load(path), path, origin: 'chosen' }
+      return { addon: load(path), path, origin: 'chosen', obstacles: [] }
     } catch (error) {
       throw new SeamError(
         'UNSUPPORTED',
@@ -102,7 +104,7 @@ export function findAddon(
   ]
   for (const candidate of candidates) {
     try {
-      return { addon: load(candidate.path), ...candidate }
+      return { addon: load(candidate.path), ...candidate, obstacles }
     } catch (error) {
       obstacles.push(firstLine(error, candidate.path))
     }

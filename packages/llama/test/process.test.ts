@@ -82,7 +82,10 @@ describe('loader', () => {
   it('passes over a prebuilt file that is no addon', async () => {
     await inPrebuild({ napi: 8, release }, async (folder) => {
       await writeFile(join(folder, 'stage.node'), 'nonsense')
-      expect(findAddon('', prebuild(folder))).toMatchObject({ origin: 'built', path: builtAddon })
+      expect(findAddon('', prebuild(folder))).toMatchObject({
+        ...{ origin: 'built', path: builtAddon },
+        obstacles: [expect.stringContaining(folder)],
+      })
     })
   })
 

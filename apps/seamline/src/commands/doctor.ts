@@ -125,8 +125,8 @@ function isFound(find: () => unknown): boolean {
 function addonCheck(find: FindAddon, chosen: string | undefined): Check {
   const name = 'addon'
   try {
-    const { origin, path } = find(chosen)
-    return check(name, `${origin}: ${path}`, true, '')
+    const { origin, path, obstacles } = find(chosen)
+    return check(name, [`${origin}: ${path}`, ...obstacles].join('; passed over: '), true, '')
   } catch (error) {
     const remedy = chosen
       ? 'unset SEAMLINE_LLAMA_ADDON'
