@@ -68,7 +68,7 @@ async function exercise([first, last]) {
   for (const session of [firsts[0], lasts[0]]) session.rollback(60, [5])
   await step([0], 1)
   await lasts[2].restoreState(state, 100)
-  await assert.rejects(lasts[2].restoreState(state.subarray(0, -5), 100), { code: 'EXECUTOR' })
+  await assert.rejects(lasts[2].restoreState(state.subarray(0, -5), 100), { code: 'PROTOCOL' })
   const steps = Promise.allSettled([step([0], 30), step([1], 30)])
   first.abort()
   await steps
