@@ -82,6 +82,8 @@ export interface Link {
 }
 
 const BEATS_PER_DEADLINE = 5
+/** Silence is noticed within a twentieth of the deadline. */
+const LOOKS_PER_BEAT = 4
 /** How long a failing link waits for its last error message to leave. */
 const FAREWELL_MS = 500
 
@@ -215,10 +217,14 @@ function linkCore(
     },
   }
 
-  const beatMs = Math.max(1, Math.floor(livenessMs / BEATS_PER_DEADLINE))
-  const beat = setInterval(() => {
+  const lookMs = Math.max(1, Math.floor(livenessMs / BEATS_PER_DEADLINE / LOOKS_PER_BEAT))
+  let looks = 0
+  const sendBeat = () => {
     const { completedSteps, busyNs } = settings.pulse()
     link.send({ kind: 'heartbeat', sentNs: clock.nowNs(), sentSteps, completedSteps, busyNs })
+  }
+  const beat = setInterval(() => {
+    if (looks++ % LOOKS_PER_BEAT === 0) sendBeat()
     if (silenceMs() < livenessMs) return
     // Timers run before sockets are read: an observer that was blocked itself must look once more.
     setImmediate(() => {
@@ -232,7 +238,7 @@ function linkCore(
         )
       }
     })
-  }, beatMs)
+  }, lookMs)
 
   if (side === 'dial') transmit(encodePreamble({ verdict: Verdict.offer, protocolIds: offers }))
 
