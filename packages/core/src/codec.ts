@@ -1,7 +1,12 @@
 import type { DType } from './tensor.ts'
 
+export interface CodecOptions {
+  /** Memory in bytes that {@link Codec.allocate} is to have ready, where the codec has it. @default 0 */
+  readonly arenaBytes?: number
+}
+
 /** Makes one codec instance; each link direction has its own, so an instance may keep state. */
-export type CodecFactory = () => Codec
+export type CodecFactory = (options?: CodecOptions) => Codec
 
 /**
  * Turns rows of f32 into bytes and back. Synchronous; the caller owns all memory and an implementation keeps
@@ -23,6 +28,12 @@ export interface Codec {
    * write straight into the frame and skip {@link encodeInto} and {@link decodeInto} altogether.
    */
   readonly identity: boolean
+  /**
+   * Present where the codec computes in a memory of its own: returns zeroed bytes in it, aligned to
+   * {@link PAYLOAD_ALIGNMENT} and good for the life of the codec, or undefined when the `arenaBytes` it was made with are used up.
+   * Buffers from here save a copy; any other memory is accepted just the same.
+   */
+  allocate?(bytes: number): Uint8Array<ArrayBuffer> | undefined
   /** Upper bound of the encoded size in bytes; pure. Throws `CODEC` when columns does not fit the block size. */
   maxEncodedBytes(rows: number, columns: number): number
   /**

@@ -9,6 +9,12 @@ import type { DType } from './tensor.ts'
  */
 export type LinkFacts = StageSpec
 
+/** Where a process can be reached: an address in the form of the transport of that name. */
+export interface TransportAddress {
+  readonly transport: string
+  readonly address: string
+}
+
 export type LinkRole = 'coordinator' | 'worker' | 'stage'
 
 /** First message on every link, from both ends. */
@@ -20,9 +26,16 @@ export interface HelloMessage {
   /** Run this link belongs to: 16 hex digits, chosen by the coordinator; empty in a worker's own hello. */
   readonly run: string
   readonly facts: LinkFacts
-  /** In the sender's order of preference. */
+  /**
+   * In the sender's order of preference. Between two stages the dialling one, which receives, offers, and the other answers with
+   * the one it chose.
+   */
   readonly codecs: readonly string[]
   readonly framings: readonly string[]
+  /** Transports that the sender can dial with. */
+  readonly transports: readonly string[]
+  /** Where the sender listens; empty where it does not. */
+  readonly addresses: readonly TransportAddress[]
   readonly maxPayloadBytes: number
   /** From a coordinator: sequences that stage 0 may put into one decode step. 1 from everybody else. */
   readonly rowsPerStep: number
@@ -30,14 +43,22 @@ export interface HelloMessage {
   readonly livenessMs: number
 }
 
-/** Asks a stage to dial the neighbour it receives from; acknowledged once that link has passed its own hello. */
+/**
+ * Asks a stage to dial the neighbour it receives from. Once that link has passed its own hello it is answered by the same kind
+ * with `reply` set, whose lists then hold the one address, codec and framing in use; or refused by an error.
+ */
 export interface LinkMessage {
   readonly kind: 'link'
   readonly request: number
+  readonly reply: boolean
   /** Edge e joins stage e to stage e + 1; the last edge returns tokens to stage 0. */
   readonly edge: number
-  readonly address: string
-  readonly codec: string
+  /** Tried in this order while a dial fails. */
+  readonly addresses: readonly TransportAddress[]
+  /** The codecs allowed, lossy ones among them; empty allows every lossless one. */
+  readonly codecs: readonly string[]
+  /** Empty in a request: both ends settle it before their hello. */
+  readonly framings: readonly string[]
 }
 
 /** Admits a sequence on a stage; acknowledged, or refused with `BUSY` or `LIMIT`. */
@@ -101,8 +122,8 @@ export interface TensorRow {
 /** Token ids (dtype `i32`, codec `none`) into stage 0, hidden rows between stages. */
 export interface TensorMessage {
   readonly kind: 'tensor'
-  /** Low 32 bits of the run. */
-  readonly run: number
+  /** The run as an unsigned 64-bit number: the 16 hex digits of {@link HelloMessage.run}. */
+  readonly run: bigint
   /** Counts tensors and token messages on this link from 0; a receiver refuses any other than the next one. */
   readonly step: number
   readonly edge: number

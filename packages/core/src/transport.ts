@@ -5,13 +5,19 @@ export type Accept = (connection: Connection) => ConnectionHandler
 
 /** The receiving side of a connection. Calls are synchronous and never overlap. A throw aborts the connection. */
 export interface ConnectionHandler {
-  /** Names the memory that the next bytes go to. Called before each read; must not return an empty view. */
+  /**
+   * Names the memory that the next bytes go to. Called before each read, not while paused; must not return an empty view. What was
+   * named before a pause stays promised to the bytes after it.
+   */
   nextBuffer(): Uint8Array
   /** `bytes` bytes (at least 1) were written to the front of the last {@link nextBuffer}. */
   onData(bytes: number): void
   /** {@link Connection.send} may be used again after it returned false. */
   onDrain(): void
-  /** Exactly once and last. `undefined` means that both sides ended in good order. */
+  /**
+   * Exactly once and last. `undefined` means that both sides ended in good order, as far as the transport can tell: the death of a
+   * peer may look like that, and only the messages inside the stream tell that it was complete.
+   */
   onClose(reason: SeamError | undefined): void
 }
 
@@ -23,8 +29,10 @@ export interface Connection {
   readonly queuedBytes: number
   /**
    * Queues `bytes`. The memory must stay unchanged until `released` is called, which happens exactly once, also when
-   * the connection fails, and never during this call. Returns false at the high-water mark: the bytes are queued all the same, and
-   * `onDrain` follows. Throws `CLOSED` after {@link close} or {@link abort} or once `onClose` ran.
+   * the connection fails, and never during this call: the transport is done with the memory, which says nothing of
+   * what the peer has received. Returns false at the high-water mark: the bytes are queued all the same, and
+   * `onDrain` follows. Throws `CLOSED` after {@link close} or {@link abort}, and once
+   * this side has answered the end of the peer, which may be before `onClose`.
    */
   send(bytes: Uint8Array, released?: () => void): boolean
   /** Stops delivery: no further `onData` until {@link resume}. */
@@ -62,7 +70,9 @@ export interface Listener {
 export interface Transport {
   /** `tcp`, `memory`, … */
   readonly id: string
-  /** Throws `TIMEOUT`, `ABORTED`, or `RESET` with the address and the cause when nobody answers. */
+  /** True when altered bytes cannot arrive, as under TLS: checksums above it are then left out. */
+  readonly authenticates: boolean
+  /** A throw in `accept` aborts that one connection. Throws `TIMEOUT`, `ABORTED`, or `RESET` with the address and the cause when nobody answers. */
   dial(address: string, accept: Accept, options?: OpenOptions): Promise<Connection>
   /** Throws `USAGE` with the address when it cannot be bound, for example because the port is taken. */
   listen(address: string, accept: Accept, options?: OpenOptions): Promise<Listener>
