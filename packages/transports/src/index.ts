@@ -14,4 +14,13 @@
  * @packageDocumentation
  */
 export { type MemoryOptions, memory } from './memory.ts'
+export {
+  createIdentity,
+  createSecret,
+  type HandshakeOptions,
+  type Identity,
+  type Security,
+  secureClient,
+  secureServer,
+} from './security.ts'
 export { type TcpOptions, tcp } from './tcp.ts'

@@ -21,6 +21,8 @@ export function memory(options: MemoryOptions = {}): Transport {
   let opened = 0
   return {
     id: 'memory',
+    // Stands in for a network in tests, with all that is done on one.
+    authenticates: false,
     async dial(address, accept, openOptions = {}) {
       return opening(`dial of ${address}`, openOptions, (resolve, reject) => {
         const turn = setImmediate(() => {

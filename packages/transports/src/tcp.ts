@@ -26,6 +26,7 @@ export function tcp(options: TcpOptions = {}): Transport {
   const stage = new Uint8Array(stageBytes)
   return {
     id: 'tcp',
+    authenticates: false,
     async dial(address, accept, openOptions = {}) {
       const { host, port } = parseAddress(address)
       return opening(`dial of ${address}`, openOptions, (resolve, reject) => {
