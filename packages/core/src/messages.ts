@@ -55,9 +55,9 @@ export interface LinkMessage {
   readonly edge: number
   /** Tried in this order while a dial fails. */
   readonly addresses: readonly TransportAddress[]
-  /** The codecs allowed, lossy ones among them; empty allows every lossless one. */
+  /** The codecs allowed, which may be lossy; empty allows every lossless one. The receiver's order of preference decides. */
   readonly codecs: readonly string[]
-  /** Empty in a request: both ends settle it before their hello. */
+  /** The framings allowed; empty allows all. */
   readonly framings: readonly string[]
 }
 

@@ -15,8 +15,7 @@ import type { Answer } from './requests.ts'
 /** What a sequence needs of its pipeline. */
 export interface DriveContext {
   readonly sequence: number
-  /** Low 32 bits of the run. */
-  readonly runTag: number
+  readonly run: bigint
   readonly clock: Clock
   readonly chunkTokens: number
   /** To stage 0. */
@@ -71,7 +70,7 @@ export function driveSequence(
   context: DriveContext,
   resumption: Resumption = { tokens: [] },
 ): DrivenSequence {
-  const { sequence, runTag, clock, chunkTokens, first, lastName, askAll } = context
+  const { sequence, run, clock, chunkTokens, first, lastName, askAll } = context
   const { prompt, sampler, signal } = request
   const startedNs = clock.nowNs()
   const lastChunk = prompt.length - 1 - ((prompt.length - 1) % chunkTokens)
@@ -106,7 +105,7 @@ export function driveSequence(
 
   function feed(position: number, ids: readonly number[], sample: boolean): void {
     const rows = [{ sequence, epoch, position, tokenCount: ids.length, sample }]
-    first.sendCounted(tokenTensor(runTag, rows, ids), asBytes(Int32Array.from(ids)))
+    first.sendCounted(tokenTensor(run, rows, ids), asBytes(Int32Array.from(ids)))
   }
 
   async function begin(): Promise<void> {
@@ -275,7 +274,7 @@ export function driveSequence(
 }
 
 /** Token ids for stage 0: one for each token of `rows`, in order. */
-export function tokenTensor(run: number, rows: readonly TensorRow[], ids: readonly number[]): UnsealedTensor {
+export function tokenTensor(run: bigint, rows: readonly TensorRow[], ids: readonly number[]): UnsealedTensor {
   return {
     ...{ kind: 'tensor', run, edge: 0, fragment: 0, dtype: 'i32', codec: 'none' },
     rows,

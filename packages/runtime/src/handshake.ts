@@ -1,4 +1,10 @@
-import { type HelloMessage, type Message, SeamError, type Transport } from '@seamline/core'
+import {
+  type FramingFactory,
+  type HelloMessage,
+  type Message,
+  SeamError,
+  type Transport,
+} from '@seamline/core'
 import { deferred, within } from './deferred.ts'
 import { dialLink, type Link, type LinkHandler, type LinkSettings } from './link.ts'
 
@@ -61,4 +67,15 @@ function unexpected(message: Message, link: Link, payloadBytes: number): SeamErr
     'PROTOCOL',
     `${message.kind} with ${payloadBytes} B from ${link.remote} where hello was due`,
   )
+}
+
+/** Those of `framings` that a link may use: `allowed` by id, all when it is empty. Throws `UNSUPPORTED` when none is left. */
+export function allowedFramings(
+  framings: readonly FramingFactory[],
+  allowed: readonly string[],
+): readonly FramingFactory[] {
+  const left = framings.filter((make) => allowed.length === 0 || allowed.includes(make().id))
+  if (left.length > 0) return left
+  const known = framings.map((make) => make().id).join(', ')
+  throw new SeamError('UNSUPPORTED', `framing ${allowed.join(', ')} is not offered here, only ${known}`)
 }

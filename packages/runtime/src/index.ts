@@ -12,6 +12,12 @@ export type {
   SavedSequence,
   TokenEvent,
 } from './generation.ts'
-export { connectPipeline, type Pipeline, type PipelineOptions, type StageTrace } from './pipeline.ts'
+export {
+  connectPipeline,
+  type Pipeline,
+  type PipelineLink,
+  type PipelineOptions,
+  type StageTrace,
+} from './pipeline.ts'
 export { recordedSteps } from './replay.ts'
 export { createWorker, DEFAULT_LIVENESS_MS, type Worker, type WorkerOptions } from './worker.ts'

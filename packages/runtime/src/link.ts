@@ -6,6 +6,7 @@ import {
   type FrameDecoder,
   type FrameHandler,
   type Framing,
+  type FramingFactory,
   isSeamError,
   type Message,
   SeamError,
@@ -17,15 +18,13 @@ import { deferred } from './deferred.ts'
 import { decodePreamble, encodePreamble, MAX_PREAMBLE_BYTES, noCommonProtocol, Verdict } from './preamble.ts'
 
 export interface LinkSettings {
-  /** In order of preference. */
-  readonly framings: readonly Framing[]
+  /** In order of preference; the dialling end's order decides. */
+  readonly framings: readonly FramingFactory[]
   readonly clock: Clock
   readonly sink: SpanSink | null
   /** The peer is declared dead when nothing arrives for this long; beats go out five times as often. */
   readonly livenessMs: number
   readonly maxPayloadBytes: number
-  /** CRC-32 over payloads; off where the transport authenticates its bytes. */
-  readonly checksum: boolean
   /** What this end's beats say about its compute. */
   readonly pulse: () => Pulse
 }
@@ -50,11 +49,15 @@ export type UnsealedTensor = Unsealed<Extract<Message, { kind: 'tensor' }>>
 export type UnsealedCounted = UnsealedTensor | Unsealed<Extract<Message, { kind: 'token' }>>
 
 /**
- * One connection that speaks frames: preamble, counting of tensors and tokens, payload checksums, heartbeats
- * and liveness. It knows no meaning beyond that.
+ * One connection that speaks frames: preamble, counting of tensors and tokens, heartbeats and liveness, and, where the
+ * transport does not authenticate its bytes, checksums. It knows no meaning beyond that.
  */
 export interface Link {
   readonly remote: string
+  /** Id of the transport below. */
+  readonly transport: string
+  /** Id of the framing that both ends agreed on. */
+  readonly framing: string
   /** Tensors and tokens sent so far. */
   readonly sentSteps: number
   /** Bytes waiting in the transport. */
@@ -97,10 +100,14 @@ export async function dialLink(
 ): Promise<Link> {
   const { livenessMs } = settings
   let core: LinkCore | undefined
-  await transport.dial(address, (connection) => (core = linkCore(connection, settings, 'dial', handlerFor)), {
-    timeoutMs: livenessMs,
-    ...(signal === undefined ? {} : { signal }),
-  })
+  await transport.dial(
+    address,
+    (connection) => (core = linkCore(connection, transport, settings, 'dial', handlerFor)),
+    {
+      timeoutMs: livenessMs,
+      ...(signal === undefined ? {} : { signal }),
+    },
+  )
   if (core === undefined) throw new SeamError('RESET', `${address} gave no connection`)
   await core.ready
   return core.link
@@ -109,10 +116,11 @@ export async function dialLink(
 /** Takes a connection that somebody dialled; the handler hears of it once a protocol has been agreed on. */
 export function acceptLink(
   connection: Connection,
+  transport: Transport,
   settings: LinkSettings,
   handlerFor: (link: Link) => LinkHandler,
 ): ConnectionHandler {
-  const core = linkCore(connection, settings, 'accept', handlerFor)
+  const core = linkCore(connection, transport, settings, 'accept', handlerFor)
   core.ready.catch(() => {}) // the reason reaches the peer, and there is no owner yet
   return core
 }
@@ -125,11 +133,14 @@ interface LinkCore extends ConnectionHandler {
 
 function linkCore(
   connection: Connection,
+  transport: Transport,
   settings: LinkSettings,
   side: 'dial' | 'accept',
   handlerFor: (link: Link) => LinkHandler,
 ): LinkCore {
-  const { framings, clock, sink, livenessMs, checksum } = settings
+  const { clock, sink, livenessMs } = settings
+  const checksum = !transport.authenticates
+  const framings = settings.framings.map((make) => make({ checksum }))
   const offers = framings.flatMap((framing) => framing.protocolIds)
   const preamble = new Uint8Array(MAX_PREAMBLE_BYTES)
   let preambleBytes = 0
@@ -145,6 +156,10 @@ function linkCore(
 
   const link: Link = {
     remote: connection.remote,
+    transport: transport.id,
+    get framing() {
+      return framing?.id ?? ''
+    },
     get sentSteps() {
       return sentSteps
     },
@@ -290,9 +305,9 @@ function linkCore(
     if (found === undefined) return
     const { verdict, protocolIds } = found.preamble
     const shared =
-      side === 'dial' && verdict !== Verdict.chosen
-        ? undefined
-        : offers.find((id) => protocolIds.includes(id))
+      side === 'dial'
+        ? protocolIds.find((id) => verdict === Verdict.chosen && offers.includes(id))
+        : protocolIds.find((id) => offers.includes(id))
     if (side === 'accept') {
       transmit(
         encodePreamble(

@@ -3,6 +3,7 @@ import {
   type Codec,
   type CodecFactory,
   type HelloMessage,
+  type LinkMessage,
   type Message,
   type SampledToken,
   SeamError,
@@ -11,12 +12,23 @@ import {
   type StageSpec,
   spanTag,
   type TensorMessage,
+  type TransportAddress,
 } from '@seamline/core'
 import { type Slot, slotPool } from './buffers.ts'
 import { type Edge, edgeWith } from './edge.ts'
 import { checkFacts, sharedFacts } from './facts.ts'
 import type { Link, LinkHandler } from './link.ts'
 import { type Checker, checkTensor } from './rows.ts'
+
+/**
+ * Dials the first of the addresses of `request` that answers, offers the codecs, passes the neighbour's hello and gives the link to
+ * the handler. Resolves with what is in use.
+ */
+export type DialNeighbour = (
+  request: LinkMessage,
+  codecs: readonly string[],
+  handlerFor: (link: Link, hello: HelloMessage) => LinkHandler,
+) => Promise<{ readonly link: Link; readonly at: TransportAddress }>
 
 export interface NeighbourContext {
   readonly name: string
@@ -26,12 +38,7 @@ export interface NeighbourContext {
   readonly clock: Clock
   readonly checker: Checker
   readonly headroomBytes: number
-  /** Dials the neighbour upstream, passes its hello and gives it to the handler. */
-  dial(
-    address: string,
-    codec: string,
-    handlerFor: (link: Link, hello: HelloMessage) => LinkHandler,
-  ): Promise<void>
+  readonly dial: DialNeighbour
   /** A tensor has arrived. `input` gives the values of all its rows, `perToken` for each token. */
   onTensor(message: TensorMessage, release: () => void, input: () => Float32Array, perToken: number): void
   onTokens(tokens: readonly SampledToken[]): void
@@ -41,16 +48,25 @@ export interface NeighbourContext {
   onLost(error: SeamError): void
 }
 
+/** A neighbour's link and the codec chosen for it, none where no hidden rows travel. */
+export interface Adopted {
+  readonly handler: LinkHandler
+  readonly codecs: readonly string[]
+}
+
 /** The stages next to this one, and the links to them. */
 export interface Neighbours {
   /** Where hidden rows go; undefined on a last stage and before the neighbour has dialled. */
   readonly downstream: { readonly link: Link; readonly edge: Edge } | undefined
   /** The last stage's way back to stage 0, where stage 0 could dial it. */
   readonly back: Link | undefined
-  /** Dials the stage that this one receives from. Throws `MISMATCH` when it does not fit in front of this one. */
-  dialUpstream(address: string, codec: string): Promise<void>
+  /**
+   * Dials the stage that this one receives from and answers the request with what is in use. Throws `MISMATCH` when it does not fit
+   * in front of this one.
+   */
+  dialUpstream(request: LinkMessage): Promise<LinkMessage>
   /** Takes the link of a neighbour that has dialled. Throws `MISMATCH` when it does not fit behind this stage. */
-  adopt(link: Link, hello: HelloMessage): LinkHandler
+  adopt(link: Link, hello: HelloMessage): Adopted
   close(): Promise<void>
 }
 
@@ -67,9 +83,10 @@ export function neighbours(context: NeighbourContext): Neighbours {
   let upstream: Link | undefined
   let back: Link | undefined
 
-  async function dialUpstream(address: string, codecId: string): Promise<void> {
-    const codec = makeCodec(codecId)
-    await context.dial(address, codecId, (link, hello) => {
+  async function dialUpstream(request: LinkMessage): Promise<LinkMessage> {
+    const offered = isFirst ? [] : offer(request.codecs)
+    let codec: string | undefined
+    const { link, at } = await context.dial(request, offered, (link, hello) => {
       checkFacts(sharedFacts(spec), sharedFacts(hello.facts), name, hello.name)
       if (isFirst) {
         // Stage 0 dials the last stage for its tokens.
@@ -85,18 +102,38 @@ export function neighbours(context: NeighbourContext): Neighbours {
           { worker: hello.name },
         )
       }
-      const edge = edgeOf(codec)
+      codec = hello.codecs[0]
+      if (codec === undefined || !offered.includes(codec)) {
+        const both = `${hello.name} chose codec ${codec ?? 'none'}, ${name} offered ${offered.join(', ')}`
+        throw new SeamError('PROTOCOL', both, { worker: hello.name })
+      }
+      const edge = edgeOf(makeCodec(codec))
       upstream = link
       link.send({ kind: 'credit', scope: 'edge', id: 0, limit: edge.grant() })
       return receiver(link, hello, edge)
     })
+    const used = { addresses: [at], codecs: codec === undefined ? [] : [codec], framings: [link.framing] }
+    return { ...request, ...used, reply: true }
   }
 
-  function adopt(link: Link, hello: HelloMessage): LinkHandler {
+  /** What this stage would receive in, best first: what was asked for by name, else everything lossless. */
+  function offer(allowed: readonly string[]): readonly string[] {
+    const known = [...codecs.keys()]
+    if (allowed.length === 0) return known.filter((id) => !makeCodec(id).lossy)
+    const offered = known.filter((id) => allowed.includes(id))
+    if (offered.length > 0) return offered
+    throw new SeamError(
+      'UNSUPPORTED',
+      `codec ${allowed.join(', ')} is not offered by ${name}, which has ${known.join(', ')}`,
+      { worker: name },
+    )
+  }
+
+  function adopt(link: Link, hello: HelloMessage): Adopted {
     checkFacts(sharedFacts(spec), sharedFacts(hello.facts), name, hello.name)
     if (isLast && hello.facts.layerFirst === 0) {
       back = link
-      return neighbour(link, hello, 'token return', () => {})
+      return { handler: neighbour(link, hello, 'token return', () => {}), codecs: [] }
     }
     if (hello.facts.layerFirst !== spec.layerEnd) {
       throw new SeamError(
@@ -105,25 +142,25 @@ export function neighbours(context: NeighbourContext): Neighbours {
         { worker: hello.name },
       )
     }
-    const edge = edgeOf(makeCodec(hello.codecs[0] ?? ''))
+    const codec = hello.codecs.find((id) => codecs.has(id))
+    if (codec === undefined) {
+      throw new SeamError(
+        'MISMATCH',
+        `no codec in common: ${hello.name} would receive ${hello.codecs.join(', ')}, ${name} has ${[...codecs.keys()].join(', ')}`,
+        { worker: hello.name },
+      )
+    }
+    const edge = edgeOf(makeCodec(codec))
     downstream = { link, edge }
-    return neighbour(link, hello, 'hidden rows', (message) => {
+    const handler = neighbour(link, hello, 'hidden rows', (message) => {
       if (message.kind !== 'credit') return
       edge.credit(message.limit)
       context.onCredit()
     })
+    return { handler, codecs: [codec] }
   }
 
-  function makeCodec(id: string): Codec {
-    const factory = codecs.get(id)
-    if (factory === undefined) {
-      throw new SeamError(
-        'UNSUPPORTED',
-        `codec ${id} is not offered by ${name}, which has ${[...codecs.keys()].join(', ')}`,
-      )
-    }
-    return factory()
-  }
+  const makeCodec = (id: string): Codec => codecs.get(id)!()
 
   function edgeOf(codec: Codec): Edge {
     const { maxSequences, chunkTokens, embedding } = spec

@@ -3,8 +3,7 @@ import {
   asBytes,
   asFloat32,
   type Clock,
-  type CodecFactory,
-  type Framing,
+  type FramingFactory,
   type HeartbeatMessage,
   type HelloMessage,
   type LinkFacts,
@@ -14,6 +13,7 @@ import {
   type SpanSink,
   type TokenMessage,
   type Transport,
+  type TransportAddress,
 } from '@seamline/core'
 import { deferred, within } from './deferred.ts'
 import { checkRequest, type DrivenSequence, driveSequence, type Resumption, tokenTensor } from './drive.ts'
@@ -21,19 +21,21 @@ import { checkFacts, NO_OPINION, sharedFacts } from './facts.ts'
 import type { Generation, GenerationRequest, ReplayPart, ReplayStep, SavedSequence } from './generation.ts'
 import { dialWithHello } from './handshake.ts'
 import type { Link, LinkHandler, LinkSettings } from './link.ts'
+import { reach } from './reach.ts'
 import { checkReplay, oneByOne } from './replay.ts'
 import { type Answer, requestTable, settleAll } from './requests.ts'
+import { runNumber } from './rows.ts'
 import { DEFAULT_LIVENESS_MS } from './worker.ts'
 
 export interface PipelineOptions {
-  /** In any order: layer ranges tell who is who. */
-  readonly workers: readonly { readonly name: string; readonly address: string }[]
-  readonly transport: Transport
-  readonly framings: readonly Framing[]
-  /** Codecs by id; the one named by {@link PipelineOptions.codec} is used on every edge. */
-  readonly codecs: ReadonlyMap<string, CodecFactory>
-  /** @default 'f32' */
-  readonly codec?: string
+  /** In any order: layer ranges tell who is who. Addresses are tried in their order while a dial fails, also by neighbours. */
+  readonly workers: readonly { readonly name: string; readonly addresses: readonly TransportAddress[] }[]
+  /** By name. */
+  readonly transports: ReadonlyMap<string, Transport>
+  /** In order of preference; neighbours use no others among themselves. */
+  readonly framings: readonly FramingFactory[]
+  /** Codecs that hidden rows may travel in, lossy ones among them. @default every lossless one that two neighbours share */
+  readonly codecs?: readonly string[]
   /** What every worker must state, such as the hashes of the model and its split. */
   readonly expected?: Partial<LinkFacts>
   /** Names this side in errors. @default 'coordinator' */
@@ -47,8 +49,6 @@ export interface PipelineOptions {
    * stages run in the `uniform` regime. @default 1
    */
   readonly rowsPerStep?: number
-  /** CRC-32 over payloads; off where the transport authenticates. @default true */
-  readonly checksum?: boolean
   readonly clock?: Clock
   readonly sink?: SpanSink | null
   readonly signal?: AbortSignal
@@ -65,12 +65,32 @@ export interface StageTrace {
   readonly dropped: number
 }
 
+/** A link between two neighbours and what they agreed on. */
+export interface PipelineLink {
+  /** Names of the sending and the receiving stage. */
+  readonly from: string
+  readonly to: string
+  readonly carries: 'hidden rows' | 'tokens'
+  readonly transport: string
+  readonly address: string
+  readonly framing: string
+  /** Empty for tokens. */
+  readonly codec: string
+}
+
 /** A chain of workers that is ready to generate. */
 export interface Pipeline {
   /** What all stages share; the layer range is the whole model. */
   readonly facts: LinkFacts
   /** In the order of their layers. */
-  readonly stages: readonly { readonly name: string; readonly address: string; readonly facts: LinkFacts }[]
+  readonly stages: readonly (TransportAddress & {
+    readonly name: string
+    /** Of the link with this process. */
+    readonly framing: string
+    readonly facts: LinkFacts
+  })[]
+  /** In the order of the stages that send. Without the token return where that goes through this process. */
+  readonly links: readonly PipelineLink[]
   /** True when tokens return to stage 0 through this process, because the last stage could not be dialled from there. */
   readonly returnsThroughCoordinator: boolean
   /** Starts a sequence. Throws `LIMIT` or `USAGE` at once; everything later comes out of the iteration. */
@@ -99,7 +119,9 @@ export interface Pipeline {
 
 interface Stage {
   readonly name: string
-  readonly address: string
+  readonly at: TransportAddress
+  /** The configured addresses, the one that answered first. */
+  readonly addresses: readonly TransportAddress[]
   readonly link: Link
   readonly hello: HelloMessage
   pulse: HeartbeatMessage | undefined
@@ -117,27 +139,20 @@ const PULSES_PER_DEADLINE = 10
  * with the first refusal, naming the worker and both values, and leaves no connection behind.
  */
 export async function connectPipeline(options: PipelineOptions): Promise<Pipeline> {
-  const { transport, framings, codecs, signal } = options
+  const { transports, framings, codecs = [], signal } = options
   const name = options.name ?? 'coordinator'
-  const codec = options.codec ?? 'f32'
   const livenessMs = options.livenessMs ?? DEFAULT_LIVENESS_MS
   const progressMs = options.progressMs ?? DEFAULT_PROGRESS_MS
   const rowsPerStep = options.rowsPerStep ?? 1
   const clock = options.clock ?? monotonicClock
   const run = randomBytes(8).toString('hex')
-  const runTag = Number.parseInt(run.slice(-8), 16)
+  const framingIds = framings.map((make) => make().id)
   if (options.workers.length === 0) throw new SeamError('USAGE', 'a pipeline needs at least one worker')
-  if (!codecs.has(codec)) {
-    throw new SeamError(
-      'UNSUPPORTED',
-      `codec ${codec} is not known here, choose from ${[...codecs.keys()].join(', ')}`,
-    )
-  }
-
   // A cancel or rollback waits for the step in hand, so the deadline of an answer is that of progress.
   const requests = requestTable(progressMs)
   const active = new Map<number, DrivenSequence>()
   const stages: Stage[] = []
+  const links: PipelineLink[] = []
   const closed = deferred<SeamError | undefined>()
   let lastSequence = -1
   let failure: SeamError | undefined
@@ -152,57 +167,61 @@ export async function connectPipeline(options: PipelineOptions): Promise<Pipelin
   const settings: LinkSettings = {
     ...{ framings, clock, livenessMs },
     sink: options.sink ?? null,
-    checksum: options.checksum ?? true,
     maxPayloadBytes: MAX_REPLY_BYTES,
     pulse: () => ({ completedSteps: 0, busyNs: 0 }),
   }
   const hello: HelloMessage = {
     ...{ kind: 'hello', role: 'coordinator', name, run, livenessMs },
     facts: { ...NO_OPINION, ...options.expected },
-    codecs: [codec],
-    framings: framings.map((framing) => framing.id),
+    codecs,
+    framings: framingIds,
+    transports: [...transports.keys()],
+    addresses: [],
     maxPayloadBytes: settings.maxPayloadBytes,
     rowsPerStep,
   }
 
-  async function dial({ name: workerName, address }: { name: string; address: string }): Promise<void> {
+  async function dial({ name: workerName, addresses }: PipelineOptions['workers'][number]): Promise<void> {
     try {
-      await dialWithHello(
-        transport,
-        address,
-        settings,
-        hello,
-        (link, theirs) => {
-          if (!theirs.codecs.includes(codec)) {
-            throw new SeamError(
-              'MISMATCH',
-              `${name} asks for codec ${codec}, ${theirs.name} offers ${theirs.codecs.join(', ')}`,
-            )
-          }
-          checkFacts(hello.facts, theirs.facts, name, theirs.name)
-          const first = stages[0]
-          if (first !== undefined)
-            checkFacts(sharedFacts(first.hello.facts), sharedFacts(theirs.facts), first.name, theirs.name)
-          const stage: Stage = {
-            name: theirs.name,
-            address,
-            link,
-            hello: theirs,
-            pulse: undefined,
-            pulseNs: 0,
-          }
-          stages.push(stage)
-          return handlerOf(stage)
-        },
-        signal,
-      )
+      await reach(transports, addresses, (transport, address) => {
+        const at = { transport: transport.id, address }
+        const join = (link: Link, theirs: HelloMessage) => enter(link, theirs, at, addresses)
+        return dialWithHello(transport, address, settings, hello, join, signal)
+      })
     } catch (error) {
       const reason = SeamError.from(error, 'WORKER')
-      throw new SeamError(reason.code, `${workerName} at ${address}: ${reason.message}`, {
+      const where = addresses.map(({ address }) => address).join(', ')
+      throw new SeamError(reason.code, `${workerName} at ${where}: ${reason.message}`, {
         cause: error,
         worker: reason.worker || workerName,
       })
     }
+  }
+
+  /** Takes a worker in whose hello fits. */
+  function enter(
+    link: Link,
+    theirs: HelloMessage,
+    at: TransportAddress,
+    addresses: readonly TransportAddress[],
+  ): LinkHandler {
+    if (codecs.length > 0 && !codecs.some((id) => theirs.codecs.includes(id))) {
+      throw new SeamError(
+        'MISMATCH',
+        `${name} asks for codec ${codecs.join(' or ')}, ${theirs.name} offers ${theirs.codecs.join(', ')}`,
+      )
+    }
+    checkFacts(hello.facts, theirs.facts, name, theirs.name)
+    const first = stages[0]
+    if (first !== undefined)
+      checkFacts(sharedFacts(first.hello.facts), sharedFacts(theirs.facts), first.name, theirs.name)
+    const others = addresses.filter(({ address }) => address !== at.address)
+    const stage: Stage = {
+      ...{ name: theirs.name, at, addresses: [at, ...others], link, hello: theirs },
+      ...{ pulse: undefined, pulseNs: 0 },
+    }
+    stages.push(stage)
+    return handlerOf(stage)
   }
 
   function handlerOf(stage: Stage): LinkHandler {
@@ -244,6 +263,7 @@ export async function connectPipeline(options: PipelineOptions): Promise<Pipelin
             return
           }
           case 'ack':
+          case 'link':
           case 'traceFetch':
           case 'stateGet':
             return requests.answer(message.request, message, payload)
@@ -351,16 +371,33 @@ export async function connectPipeline(options: PipelineOptions): Promise<Pipelin
     checkChain(stages.map(({ name: worker, hello: { facts } }) => ({ name: worker, facts })))
     const last = stages.at(-1)!
     if (stages.length === 1) return
-    const edges = stages.map((stage, index) => {
+    const edges = stages.map(async (stage, index): Promise<PipelineLink> => {
       const from = index === 0 ? last : stages[index - 1]!
-      const dialled = { edge: index === 0 ? stages.length - 1 : index - 1, address: from.address, codec }
-      return requests.ask(stage, (request) => ({ kind: 'link', request, ...dialled }), `link to ${from.name}`)
+      const edge = index === 0 ? stages.length - 1 : index - 1
+      const wanted = { edge, reply: false, addresses: from.addresses, codecs, framings: framingIds }
+      const { message } = await requests.ask(
+        stage,
+        (request) => ({ kind: 'link', request, ...wanted }),
+        `link to ${from.name}`,
+      )
+      if (message.kind !== 'link')
+        throw new SeamError('PROTOCOL', `${message.kind} from ${stage.name} in answer to link`)
+      const { addresses, codecs: chosen, framings: agreed } = message
+      return {
+        ...{ from: from.name, to: stage.name, carries: index === 0 ? 'tokens' : 'hidden rows' },
+        ...{ transport: addresses[0]?.transport ?? '', address: addresses[0]?.address ?? '' },
+        ...{ framing: agreed[0] ?? '', codec: chosen[0] ?? '' },
+      }
     })
     const [direct, ...hidden] = await Promise.allSettled(edges)
-    for (const edge of hidden) if (edge.status === 'rejected') throw edge.reason
-    if (direct?.status === 'rejected') {
-      const { code } = SeamError.from(direct.reason, 'WORKER')
-      if (code !== 'RESET' && code !== 'TIMEOUT') throw direct.reason
+    for (const edge of hidden) {
+      if (edge.status === 'rejected') throw edge.reason
+      links.push(edge.value)
+    }
+    if (direct?.status === 'fulfilled') links.push(direct.value)
+    else {
+      const { code } = SeamError.from(direct?.reason, 'WORKER')
+      if (code !== 'RESET' && code !== 'TIMEOUT' && code !== 'UNSUPPORTED') throw direct?.reason
       returnsThroughCoordinator = true
     }
   }
@@ -371,7 +408,7 @@ export async function connectPipeline(options: PipelineOptions): Promise<Pipelin
     checkRequest(request, facts)
     const sequence = ++lastSequence
     const context = {
-      ...{ sequence, runTag, clock, askAll },
+      ...{ sequence, run: runNumber(run), clock, askAll },
       chunkTokens: facts.chunkTokens,
       first: stages[0]!.link,
       lastName: stages.at(-1)!.name,
@@ -410,7 +447,7 @@ export async function connectPipeline(options: PipelineOptions): Promise<Pipelin
         const position = request.prompt.length + index
         return { sequence: driven[part]!.sequence, epoch: 0, position, tokenCount, sample }
       })
-      stages[0]!.link.sendCounted(tokenTensor(runTag, rows, ids), asBytes(Int32Array.from(ids)))
+      stages[0]!.link.sendCounted(tokenTensor(runNumber(run), rows, ids), asBytes(Int32Array.from(ids)))
     }
     for (const { goLive } of driven) goLive()
     return driven
@@ -432,7 +469,10 @@ export async function connectPipeline(options: PipelineOptions): Promise<Pipelin
 
   return {
     facts,
-    stages: stages.map(({ name: worker, address, hello: { facts } }) => ({ name: worker, address, facts })),
+    stages: stages.map(({ name: worker, at, link, hello: { facts } }) => {
+      return { name: worker, ...at, framing: link.framing, facts }
+    }),
+    links,
     returnsThroughCoordinator,
     generate: (request) => start(request),
     restore(saved, request) {

@@ -6,8 +6,8 @@ import { SeamError } from '@seamline/core'
  *
  *     "SEAM" | u8 version = 1 | u8 verdict | u8 count | count * 32 bytes protocol id
  *
- * The dialling end offers what it speaks, newest first. The listening end answers with the one id it chose, or, with
- * the verdict `refused`, with everything it speaks.
+ * The dialling end offers what it speaks in its order of preference, each framing's newest first. The listening end answers with the
+ * first of these that it speaks too, or, with the verdict `refused`, with everything it speaks.
  */
 export const Verdict = { offer: 0, chosen: 1, refused: 2 } as const
 export type Verdict = (typeof Verdict)[keyof typeof Verdict]

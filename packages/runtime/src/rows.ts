@@ -4,8 +4,8 @@ import type { Sequence } from './sequence.ts'
 /** Who checks. */
 export interface Checker {
   readonly name: string
-  /** Low 32 bits of the run. */
-  readonly runTag: number
+  /** See {@link TensorMessage.run}. */
+  readonly run: bigint
   readonly spec: StageSpec
 }
 
@@ -16,7 +16,7 @@ export interface Checker {
 export function checkTensor(
   message: Message,
   payloadBytes: number,
-  { name, runTag, spec }: Checker,
+  { name, run, spec }: Checker,
   codec?: Codec,
 ): asserts message is TensorMessage {
   if (message.kind !== 'tensor') {
@@ -48,8 +48,11 @@ export function checkTensor(
       `tensor of ${count} rows for ${due} tokens on ${name}, whose chunk is ${spec.chunkTokens} tokens`,
     )
   }
-  if (message.run !== runTag) {
-    throw new SeamError('PROTOCOL', `tensor of run ${message.run} on ${name}, which serves run ${runTag}`)
+  if (message.run !== run) {
+    throw new SeamError(
+      'PROTOCOL',
+      `tensor of run ${runName(message.run)} on ${name}, which serves run ${runName(run)}`,
+    )
   }
   const mostBytes = codec === undefined ? count * 4 : codec.maxEncodedBytes(count, columns)
   if (payloadBytes > mostBytes || (codec === undefined && payloadBytes !== mostBytes)) {
@@ -85,4 +88,13 @@ export function expectRow(
       `row ends at position ${row.position + row.tokenCount} on ${name}, sequence ${sequence.id} asked for ${promptTokens + maxTokens}`,
     )
   }
+}
+
+/** A run as a tensor carries it, from the 16 hex digits that name it. */
+export function runNumber(name: string): bigint {
+  return BigInt(`0x${name}`)
+}
+
+function runName(run: bigint): string {
+  return run.toString(16).padStart(16, '0')
 }

@@ -22,8 +22,8 @@ import type { Slot } from './buffers.ts'
 import { deferred } from './deferred.ts'
 import { type LaneOutlet, lane } from './lane.ts'
 import type { Link, LinkHandler } from './link.ts'
-import { neighbours } from './neighbours.ts'
-import { checkTensor, expectRow } from './rows.ts'
+import { type Adopted, type DialNeighbour, neighbours } from './neighbours.ts'
+import { checkTensor, expectRow, runNumber } from './rows.ts'
 import { compact, type Job, type JobRow, type Sequence, sequenceOf } from './sequence.ts'
 
 export interface StageRunOptions {
@@ -40,19 +40,14 @@ export interface StageRunOptions {
   /** Most bytes of one sequence's state. */
   readonly maxStateBytes: number
   readonly coordinator: Link
-  /** Dials the neighbour upstream, passes its hello and gives it to the handler. */
-  dial(
-    address: string,
-    codec: string,
-    handlerFor: (link: Link, hello: HelloMessage) => LinkHandler,
-  ): Promise<void>
+  readonly dial: DialNeighbour
 }
 
 /** One coordinator's use of one stage, from its hello to its end. */
 export interface StageRun extends LinkHandler {
   readonly pulse: ReturnType<typeof lane>['pulse']
   /** Takes the link of the neighbour downstream. Throws `MISMATCH` when it does not fit behind this stage. */
-  adopt(link: Link, hello: HelloMessage): LinkHandler
+  adopt(link: Link, hello: HelloMessage): Adopted
   /** True from the moment the run began to end. */
   readonly leaving: boolean
   /** Settles once every sequence is closed and every link is gone, with the reason when it was none of good order. */
@@ -62,12 +57,12 @@ export interface StageRun extends LinkHandler {
 }
 
 export function stageRun(options: StageRunOptions): StageRun {
-  const { name, executor, codecs, recorder, clock, coordinator, run } = options
+  const { name, executor, codecs, recorder, clock, coordinator } = options
   const { spec } = executor
   const isFirst = spec.layerFirst === 0
   const isLast = spec.layerEnd === spec.layerCount
-  const runTag = Number.parseInt(run.slice(-8), 16)
-  const stage = { name, runTag, spec }
+  const run = runNumber(options.run)
+  const stage = { name, run, spec }
   /** On stage 0: decode steps whose tokens have not come back. */
   const groups = new Set<Job>()
   const sequences = new Map<number, Sequence>()
@@ -132,7 +127,7 @@ export function stageRun(options: StageRunOptions): StageRun {
   function fromCoordinator(message: Message, payload: Uint8Array): void {
     switch (message.kind) {
       case 'link':
-        return answer(message.request, -1, () => around.dialUpstream(message.address, message.codec))
+        return answer(message.request, -1, () => around.dialUpstream(message))
       case 'open':
         return answer(message.request, message.sequence, () => open(message))
       case 'close':
@@ -183,14 +178,14 @@ export function stageRun(options: StageRunOptions): StageRun {
     }
   }
 
-  /** Runs `action`, after whatever `sequence` is still busy with, and acknowledges it or says why not. */
-  function answer(request: number, sequence: number, action: () => void | Promise<void>): void {
+  /** Runs `action`, after whatever `sequence` is still busy with, and answers with what it gives, an ack by default, or says why not. */
+  function answer(request: number, sequence: number, action: () => void | Promise<Message | void>): void {
     const before = sequence === -1 ? undefined : order.get(sequence)
     const done = Promise.resolve(before)
       .then(action)
       .then(
-        () => {
-          if (request !== 0) coordinator.send({ kind: 'ack', request })
+        (reply) => {
+          if (request !== 0) coordinator.send(reply ?? { kind: 'ack', request })
         },
         (error) => refuse(SeamError.from(error, 'EXECUTOR'), request, sequence),
       )
@@ -345,7 +340,7 @@ export function stageRun(options: StageRunOptions): StageRun {
     }
     link.sendInPlace(
       {
-        ...{ kind: 'tensor', run: runTag, edge: 0, fragment: 0 },
+        ...{ kind: 'tensor', run, edge: 0, fragment: 0 },
         rows: current.map(({ row }) => row),
         shape: [tokens, spec.embedding],
         dtype: edge.codec.wireDType,

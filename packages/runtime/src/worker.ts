@@ -2,7 +2,7 @@ import {
   type Clock,
   type CodecFactory,
   type Connection,
-  type Framing,
+  type FramingFactory,
   type HelloMessage,
   type Listener,
   monotonicClock,
@@ -10,11 +10,14 @@ import {
   type SpanRecorder,
   type StageExecutor,
   type Transport,
+  type TransportAddress,
 } from '@seamline/core'
 import { within } from './deferred.ts'
 import { checkFacts } from './facts.ts'
-import { dialWithHello } from './handshake.ts'
+import { allowedFramings, dialWithHello } from './handshake.ts'
 import { acceptLink, type Link, type LinkHandler, type LinkSettings } from './link.ts'
+import type { DialNeighbour } from './neighbours.ts'
+import { reach } from './reach.ts'
 import { type StageRun, stageRun } from './stage-run.ts'
 
 export const DEFAULT_LIVENESS_MS = 5000
@@ -25,19 +28,18 @@ export interface WorkerOptions {
   readonly name: string
   /** Stays the caller's: closing the worker does not close it. */
   readonly executor: StageExecutor
-  readonly transport: Transport
-  /** Where to listen, in the transport's own form. */
-  readonly address: string
+  /** By name: what it dials neighbours with and listens on. */
+  readonly transports: ReadonlyMap<string, Transport>
+  /** Where to listen, each in its transport's own form. */
+  readonly listen: readonly TransportAddress[]
   /** In order of preference. */
-  readonly framings: readonly Framing[]
-  /** Codecs by id; the coordinator picks one for each edge. */
+  readonly framings: readonly FramingFactory[]
+  /** By id and in order of preference, in which this worker would receive hidden rows. */
   readonly codecs: ReadonlyMap<string, CodecFactory>
   /** A peer that is silent for this long is dead. @default 5000 */
   readonly livenessMs?: number
   /** Most bytes of one sequence's state that a coordinator may send. @default 268435456 */
   readonly maxStateBytes?: number
-  /** CRC-32 over payloads; off where the transport authenticates. @default true */
-  readonly checksum?: boolean
   /** Where link, worker and executor record spans; null records none. @default null */
   readonly recorder?: SpanRecorder | null
   readonly clock?: Clock
@@ -48,15 +50,17 @@ export interface WorkerOptions {
 /** One stage of a pipeline behind an address. Serves one coordinator at a time. */
 export interface Worker {
   readonly name: string
-  /** Where coordinators and neighbours dial it. */
-  readonly address: string
+  /** Where coordinators and neighbours dial it, in the order of {@link WorkerOptions.listen}. */
+  readonly addresses: readonly TransportAddress[]
+  /** What it says of itself to whoever asks, a tracker for example. */
+  readonly announcement: HelloMessage
   /** Ends the run in progress, frees its KV cells and stops listening. Idempotent. */
   close(): Promise<void>
 }
 
-/** Listens and serves until closed. Throws `USAGE` when the address cannot be bound. */
+/** Listens and serves until closed. Throws `USAGE` when an address cannot be bound. */
 export async function createWorker(options: WorkerOptions): Promise<Worker> {
-  const { name, executor, transport, framings, codecs } = options
+  const { name, executor, transports, framings, codecs } = options
   const livenessMs = options.livenessMs ?? DEFAULT_LIVENESS_MS
   const maxStateBytes = options.maxStateBytes ?? DEFAULT_MAX_STATE_BYTES
   const recorder = options.recorder ?? null
@@ -67,13 +71,14 @@ export async function createWorker(options: WorkerOptions): Promise<Worker> {
   let current: StageRun | undefined
   let currentRun = ''
   let closing: Promise<void> | undefined
+  const addresses: TransportAddress[] = []
+  const plainFramings = framings.map((make) => make())
 
   const settings: LinkSettings = {
     framings,
     clock,
     sink: recorder,
     livenessMs,
-    checksum: options.checksum ?? true,
     maxPayloadBytes: Math.max(
       maxStateBytes,
       ...[...codecs.values()].map((make) => make().maxEncodedBytes(chunkTokens, embedding)),
@@ -89,7 +94,9 @@ export async function createWorker(options: WorkerOptions): Promise<Worker> {
       run,
       facts,
       codecs: offered,
-      framings: framings.map((framing) => framing.id),
+      framings: plainFramings.map((framing) => framing.id),
+      transports: [...transports.keys()],
+      addresses,
       maxPayloadBytes: settings.maxPayloadBytes,
       rowsPerStep: 1,
       livenessMs,
@@ -115,8 +122,8 @@ export async function createWorker(options: WorkerOptions): Promise<Worker> {
           )
         }
         const adopted = current.adopt(link, hello)
-        link.send(helloAs('stage', currentRun, []))
-        return adopted
+        link.send(helloAs('stage', currentRun, adopted.codecs))
+        return adopted.handler
       }
       if (hello.role !== 'coordinator')
         throw new SeamError('PROTOCOL', `${name} takes no hello from a ${hello.role}`)
@@ -139,7 +146,7 @@ export async function createWorker(options: WorkerOptions): Promise<Worker> {
         ...{ name, executor, codecs, recorder, clock, coordinator: link, run: hello.run },
         rowsPerStep: Math.max(1, hello.rowsPerStep),
         maxStateBytes,
-        headroomBytes: Math.max(...framings.map((framing) => framing.headroomBytes)),
+        headroomBytes: Math.max(...plainFramings.map((framing) => framing.headroomBytes)),
         dial: dialNeighbour,
       })
       current = run
@@ -187,24 +194,43 @@ export async function createWorker(options: WorkerOptions): Promise<Worker> {
   }
 
   /** Dials the neighbour upstream for the run in progress and hands its hello to the stage. */
-  async function dialNeighbour(
-    address: string,
-    codec: string,
-    handlerFor: (link: Link, hello: HelloMessage) => LinkHandler,
-  ): Promise<void> {
-    await dialWithHello(transport, address, settings, helloAs('stage', currentRun, [codec]), handlerFor)
+  const dialNeighbour: DialNeighbour = async (
+    { addresses: offered, framings: allowed },
+    codecs,
+    handlerFor,
+  ) => {
+    const hello = helloAs('stage', currentRun, codecs)
+    const narrowed = { ...settings, framings: allowedFramings(framings, allowed) }
+    const { reached, at } = await reach(transports, offered, (transport, address) =>
+      dialWithHello(transport, address, narrowed, hello, handlerFor),
+    )
+    return { link: reached, at }
   }
 
-  const listener: Listener = await transport.listen(options.address, (connection: Connection) =>
-    acceptLink(connection, settings, lobby),
-  )
+  const listeners: Listener[] = []
+  const stopListening = () => Promise.all(listeners.map((listener) => listener.close()))
+  try {
+    for (const { transport: id, address } of options.listen) {
+      const transport = transports.get(id)
+      if (transport === undefined)
+        throw new SeamError('USAGE', `${name} has no transport ${id} to listen with`)
+      const accept = (connection: Connection) => acceptLink(connection, transport, settings, lobby)
+      const listener = await transport.listen(address, accept)
+      listeners.push(listener)
+      addresses.push({ transport: id, address: listener.address })
+    }
+  } catch (error) {
+    await stopListening()
+    throw error
+  }
 
   return {
     name,
-    address: listener.address,
+    addresses,
+    announcement: helloAs('worker', '', [...codecs.keys()]),
     close() {
       closing ??= (async () => {
-        await listener.close()
+        await stopListening()
         await current?.end()
       })()
       return closing

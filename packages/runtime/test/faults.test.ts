@@ -9,6 +9,7 @@ import {
   type Cluster,
   type ClusterOptions,
   GREEDY,
+  mapOf,
   prompt,
   read,
   readUntilError,
@@ -58,7 +59,7 @@ async function startWithProxy(
   const detour: Transport = {
     ...real,
     async dial(address, accept, options) {
-      if (address !== workers[listener]!.address) return real.dial(address, accept, options)
+      if (address !== workers[listener]!.addresses[0]!.address) return real.dial(address, accept, options)
       proxy ??= await tcpProxy({
         target: address,
         transform: (way) => (transform !== undefined && way === direction ? transform() : (chunk) => [chunk]),
@@ -75,9 +76,9 @@ async function startWithProxy(
     stageTransport: [0, 1, 2].map((i) => (i === dialler ? detour : undefined)),
     advertise: (worker) => {
       workers.push(worker)
-      return worker.address
+      return worker.addresses
     },
-    pipeline: { progressMs: 4 * LIVENESS_MS, ...(dialler === 'coordinator' ? { transport: detour } : {}) },
+    pipeline: { progressMs: 4 * LIVENESS_MS, ...(dialler === 'coordinator' ? { transports: mapOf(detour) } : {}) },
     ...more,
   })
   return { ...cluster, proxy: () => proxy! }

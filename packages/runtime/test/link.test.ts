@@ -1,5 +1,5 @@
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
-import type { Framing } from '@seamline/core'
+import type { FramingFactory } from '@seamline/core'
 import { protobuf } from '@seamline/framing/protobuf'
 import { tcp } from '@seamline/transports/tcp'
 import { describe, expect, it } from 'vitest'
@@ -11,8 +11,8 @@ const A = 'a1'.repeat(32)
 const B = 'b2'.repeat(32)
 
 /** The framing under other protocol ids, as an older or newer release would have them. */
-function speaking(...protocolIds: string[]): Framing {
-  return { ...protobuf(), protocolIds }
+function speaking(...protocolIds: string[]): FramingFactory {
+  return (options) => ({ ...protobuf(options), protocolIds })
 }
 
 const onTcp = { transport: tcp(), listen: () => '127.0.0.1:0', livenessMs: 500 }

@@ -7,6 +7,7 @@ import {
   CODECS,
   GREEDY,
   LAYERS,
+  mapOf,
   prompt,
   read,
   readUntilError,
@@ -263,8 +264,8 @@ describe('a handshake', () => {
   })
 
   it('refuses a codec that nobody has', async () => {
-    expect(await refusal([], { codec: 'q2' })).toMatchObject({
-      code: 'UNSUPPORTED',
+    expect(await refusal([], { codecs: ['q2'] })).toMatchObject({
+      code: 'MISMATCH',
       message: expect.stringMatching(/q2.*f32/),
     })
   })
@@ -286,7 +287,7 @@ describe('a handshake', () => {
 
   it('names the address where nobody listens', async () => {
     const { options, close } = await startWorkers({ ends: [6] })
-    const workers = [...options.workers, { name: 'ghost', address: 'nowhere' }]
+    const workers = [...options.workers, { name: 'ghost', addresses: [{ transport: 'memory', address: 'nowhere' }] }]
     await expect(connectPipeline({ ...options, workers })).rejects.toMatchObject({
       code: 'RESET',
       message: expect.stringMatching(/ghost at nowhere/),
@@ -296,14 +297,10 @@ describe('a handshake', () => {
 
   it('refuses an address that is taken', async () => {
     const { workers, executors, options, close } = await startWorkers({ ends: [6] })
-    const { transport, framings } = options
+    const { transports, framings } = options
     const again = {
-      name: 'second',
-      executor: executors[0]!,
-      transport,
-      framings,
-      codecs: CODECS,
-      address: workers[0]!.address,
+      ...{ name: 'second', executor: executors[0]!, transports, framings },
+      ...{ codecs: CODECS, listen: workers[0]!.addresses },
     }
     await expect(createWorker(again)).rejects.toMatchObject({
       code: 'USAGE',
@@ -316,7 +313,7 @@ describe('a handshake', () => {
 it('traces compute of every step with tags that join the stages', async () => {
   const started = await startWorkers({ ends: [6] })
   await started.close()
-  const transport = tcp()
+  const transports = mapOf(tcp())
   const { framings } = started.options
   const { fakeExecutor } = await import('../src/fake.ts')
   const workers = await Promise.all(
@@ -329,17 +326,13 @@ it('traces compute of every step with tags that join the stages', async () => {
         sink: recorder,
       })
       return createWorker({
-        name: `w${i}`,
-        executor,
-        transport,
-        framings,
+        ...{ name: `w${i}`, executor, transports, framings, recorder },
         codecs: CODECS,
-        address: '127.0.0.1:0',
-        recorder,
+        listen: [{ transport: 'tcp', address: '127.0.0.1:0' }],
       })
     }),
   )
-  const pipeline = await connectPipeline({ workers, transport, framings, codecs: CODECS })
+  const pipeline = await connectPipeline({ workers, transports, framings })
   await pipeline.startTrace()
   await read(pipeline.generate(request(prompt(100), 10)))
   const traces = await pipeline.fetchTraces()

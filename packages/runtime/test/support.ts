@@ -1,5 +1,13 @@
 import { f32 } from '@seamline/codecs/f32'
-import type { Codec, Framing, SamplerSettings, SeamError, StageExecutor, Transport } from '@seamline/core'
+import type {
+  CodecFactory,
+  FramingFactory,
+  SamplerSettings,
+  SeamError,
+  StageExecutor,
+  Transport,
+  TransportAddress,
+} from '@seamline/core'
 import { protobuf } from '@seamline/framing/protobuf'
 import { memory } from '@seamline/transports/memory'
 import { type FakeOptions, fakeExecutor } from '../src/fake.ts'
@@ -31,9 +39,13 @@ export interface ClusterOptions {
   readonly stageTransport?: readonly (Transport | undefined)[]
   readonly listen?: (index: number) => string
   /** What the coordinator, and so every neighbour, is told instead of a worker's address. */
-  readonly advertise?: (worker: Worker, index: number) => string | Promise<string>
-  readonly codecs?: ReadonlyMap<string, () => Codec>
-  readonly framings?: readonly Framing[]
+  readonly advertise?: (worker: Worker, index: number) => readonly TransportAddress[]
+  readonly codecs?: ReadonlyMap<string, CodecFactory>
+  /** The codecs of single workers. */
+  readonly stageCodecs?: readonly (ReadonlyMap<string, CodecFactory> | undefined)[]
+  readonly framings?: readonly FramingFactory[]
+  /** The framings of single workers. */
+  readonly stageFramings?: readonly (readonly FramingFactory[] | undefined)[]
   readonly livenessMs?: number
   readonly pipeline?: Partial<PipelineOptions>
 }
@@ -48,14 +60,19 @@ export interface Cluster {
   close(): Promise<void>
 }
 
-export const CODECS: ReadonlyMap<string, () => Codec> = new Map([['f32', f32]])
+export const CODECS: ReadonlyMap<string, CodecFactory> = new Map([['f32', f32]])
+
+/** Transports by their names. */
+export function mapOf(...transports: readonly Transport[]): ReadonlyMap<string, Transport> {
+  return new Map(transports.map((transport) => [transport.id, transport]))
+}
 
 export interface Workers extends Omit<Cluster, 'pipeline'> {}
 
 /** Workers in this process with fake executors, not yet connected. */
 export async function startWorkers(options: ClusterOptions): Promise<Workers> {
   const transport = options.transport ?? memory()
-  const framings = options.framings ?? [protobuf()]
+  const framings = options.framings ?? [protobuf]
   const codecs = options.codecs ?? CODECS
   const livenessMs = options.livenessMs ?? 2000
   const events: string[] = []
@@ -74,22 +91,23 @@ export async function startWorkers(options: ClusterOptions): Promise<Workers> {
     const name = `worker-${i}`
     workers.push(
       await createWorker({
-        ...{ name, executor, framings, codecs, livenessMs },
-        transport: options.stageTransport?.[i] ?? transport,
-        address: options.listen?.(i) ?? name,
+        ...{ name, executor, livenessMs },
+        framings: options.stageFramings?.[i] ?? framings,
+        codecs: options.stageCodecs?.[i] ?? codecs,
+        transports: mapOf(options.stageTransport?.[i] ?? transport),
+        listen: [{ transport: transport.id, address: options.listen?.(i) ?? name }],
         onEvent: (text) => events.push(`${name}: ${text}`),
       }),
     )
   }
-  const advertised = await Promise.all(
-    workers.map(async (worker, i) => ({
-      name: worker.name,
-      address: (await options.advertise?.(worker, i)) ?? worker.address,
-    })),
-  )
+  const advertised = workers.map((worker, i) => ({
+    name: worker.name,
+    addresses: options.advertise?.(worker, i) ?? worker.addresses,
+  }))
+  const transports = mapOf(transport)
   return {
     ...{ workers, executors, events },
-    options: { workers: advertised, transport, framings, codecs, livenessMs, ...options.pipeline },
+    options: { workers: advertised, transports, framings, livenessMs, ...options.pipeline },
     async close() {
       await Promise.all(workers.map((worker) => worker.close()))
       await Promise.all(executors.map((executor) => executor.close()))
