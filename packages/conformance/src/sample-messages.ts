@@ -6,6 +6,7 @@ import {
   type Message,
   type MessageKind,
   mayCarryPayload,
+  type TransportAddress,
 } from '@seamline/core'
 import { seededRandom } from './random.ts'
 
@@ -19,6 +20,8 @@ export interface SampleMessage {
 interface Values {
   /** An integer from 0 to `max`. */
   integer(max: number): number
+  /** An integer from 0 to 2^64 - 1. */
+  u64(): bigint
   /** An integer from 0 to `max`, or -1. */
   orNone(max: number): number
   /** A number from `min` to `max`. */
@@ -33,6 +36,8 @@ interface Values {
 const u31 = 2 ** 31 - 1
 const u32 = 2 ** 32 - 1
 const u53 = Number.MAX_SAFE_INTEGER
+
+const address = (from: Values): TransportAddress => ({ transport: from.text(), address: from.text() })
 
 const kinds: { readonly [K in MessageKind]: (from: Values) => Extract<Message, { kind: K }> } = {
   hello: (from) => ({
@@ -60,6 +65,8 @@ const kinds: { readonly [K in MessageKind]: (from: Values) => Extract<Message, {
     },
     codecs: from.list(8, from.text),
     framings: from.list(8, from.text),
+    transports: from.list(8, from.text),
+    addresses: from.list(8, () => address(from)),
     maxPayloadBytes: from.integer(u53),
     rowsPerStep: from.integer(u31),
     livenessMs: from.integer(u31),
@@ -67,9 +74,11 @@ const kinds: { readonly [K in MessageKind]: (from: Values) => Extract<Message, {
   link: (from) => ({
     kind: 'link',
     request: from.integer(u32),
+    reply: from.flag(),
     edge: from.integer(u31),
-    address: from.text(),
-    codec: from.text(),
+    addresses: from.list(8, () => address(from)),
+    codecs: from.list(8, from.text),
+    framings: from.list(8, from.text),
   }),
   open: (from) => ({
     kind: 'open',
@@ -105,7 +114,7 @@ const kinds: { readonly [K in MessageKind]: (from: Values) => Extract<Message, {
   ack: (from) => ({ kind: 'ack', request: from.integer(u32) }),
   tensor: (from) => ({
     kind: 'tensor',
-    run: from.integer(u32),
+    run: from.u64(),
     step: from.integer(u53),
     edge: from.integer(u31),
     fragment: from.integer(u31),
@@ -191,6 +200,7 @@ const kinds: { readonly [K in MessageKind]: (from: Values) => Extract<Message, {
 
 const smallest: Values = {
   integer: () => 0,
+  u64: () => 0n,
   orNone: () => -1,
   real: () => 0,
   flag: () => false,
@@ -201,6 +211,7 @@ const smallest: Values = {
 
 const largest: Values = {
   integer: (max) => max,
+  u64: () => 2n ** 64n - 1n,
   orNone: (max) => max,
   real: (_, max) => max,
   flag: () => true,
@@ -217,6 +228,9 @@ function randomValues(random: () => number): Values {
   const integer = (max: number) => Math.min(max, Math.floor(2 ** (random() * Math.log2(max + 1))) - below(2))
   return {
     integer,
+    // Half of them beyond what a number holds.
+    u64: () =>
+      random() < 0.5 ? BigInt(integer(u53)) : (BigInt(integer(u32)) << 32n) | BigInt(below(2 ** 32)),
     orNone: (max) => (random() < 0.25 ? -1 : integer(max)),
     real: (min, max) => (random() < 0.25 ? 0 : min + random() * (max - min)),
     flag: () => random() < 0.5,

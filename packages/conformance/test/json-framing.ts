@@ -42,6 +42,12 @@ const STAGE_BYTES = 16 * 1024
 const utf8 = new TextDecoder('utf-8', { fatal: true })
 const sharedStage = { bytes: new Uint8Array(STAGE_BYTES), staged: 0 }
 
+/** JSON with the one bigint of the messages as its digits. */
+const toJson = (value: object) =>
+  JSON.stringify(value, (_, item) => (typeof item === 'bigint' ? `${item}n` : item))
+const fromJson = (text: string) =>
+  JSON.parse(text, (name, item) => (name === 'run' && /^\d+n$/.test(item) ? BigInt(item.slice(0, -1)) : item))
+
 /** A small framing that passes the suite: 8 bytes of length and CRC-32, JSON, payload. `fault` breaks it. */
 export function jsonFraming(fault?: FramingFault): FramingFactory {
   return ({ checksum = true } = {}) => {
@@ -50,9 +56,9 @@ export function jsonFraming(fault?: FramingFault): FramingFactory {
     function header(message: Message, payloadBytes: number): Buffer {
       if (payloadBytes > 0 && !mayCarryPayload(message.kind) && fault !== 'payload on any kind')
         throw new SeamError('USAGE', `${message.kind} carries no payload`)
-      let text = JSON.stringify({ message, payloadBytes })
+      let text = toJson({ message, payloadBytes })
       if (fault === 'numbers rounded') text = text.replace(/\d{12,}/g, (digits) => `${digits.slice(0, -1)}0`)
-      else if (!isDeepStrictEqual(JSON.parse(text).message, message))
+      else if (!isDeepStrictEqual(fromJson(text).message, message))
         throw new SeamError('USAGE', `JSON cannot carry ${text}`)
       const json = Buffer.from(text, fault === 'text cut to ASCII' ? 'latin1' : 'utf8')
       const prefix = Buffer.alloc(PREFIX_BYTES)
@@ -107,11 +113,11 @@ function decoder(
     if (stated !== expected && fault !== 'no checksum' && !optionIgnored)
       throw new SeamError('PROTOCOL', `CRC-32 ${stated} instead of ${expected}`)
     try {
-      const { message, payloadBytes } = JSON.parse(utf8.decode(json))
+      const { message, payloadBytes } = fromJson(utf8.decode(json))
       if (!Number.isSafeInteger(payloadBytes) || payloadBytes < 0) throw new Error('no payload length')
       if (typeof message !== 'object' || message === null) throw new Error('no message')
       if (payloadBytes > 0 && !mayCarryPayload(message.kind)) throw new Error('a payload')
-      const canonical = JSON.stringify({ message, payloadBytes })
+      const canonical = toJson({ message, payloadBytes })
       if (Buffer.byteLength(canonical) !== json.byteLength) throw new Error('not as it is written')
       return { message, payloadBytes }
     } catch (error) {

@@ -9,5 +9,7 @@ export function referenceFrame(
   payload: Uint8Array,
   checksum?: boolean,
 ): Buffer
+export function parseVectors(text: string): unknown
+export function formatVectors(vectors: unknown): string
 export function protocolId(lines: readonly string[], frames: readonly string[]): string
 export function generate(): Promise<Map<string, string>>

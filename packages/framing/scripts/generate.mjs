@@ -11,6 +11,7 @@ import { crc32 } from 'node:zlib'
 import protobuf from 'protobufjs'
 import pbjs from 'protobufjs-cli/pbjs.js'
 
+const { Long } = protobuf.util
 const root = fileURLToPath(new URL('..', import.meta.url))
 const schemaPath = join(root, 'proto/seamline.proto')
 const vectorsPath = join(root, 'vectors/protobuf.json')
@@ -46,6 +47,14 @@ export function describeSchema() {
 const SERVICE = ['traceControl', 'traceFetch', 'stateGet', 'stateSet']
 const ENUMS = { role: 'ROLE_', dtype: 'DTYPE_', finish: 'FINISH_', scope: 'SCOPE_', code: 'CODE_' }
 
+/** Text form of messages in vectors: a bigint is its digits and an n. */
+export const parseVectors = (text) =>
+  JSON.parse(text, (name, value) =>
+    name === 'run' && /^\d+n$/.test(value) ? BigInt(value.slice(0, -1)) : value,
+  )
+export const formatVectors = (vectors) =>
+  `${JSON.stringify(vectors, (_, value) => (typeof value === 'bigint' ? `${value}n` : value), 1)}\n`
+
 /** The message of the contract as the object that protobufjs takes: enum names in full, -1 left out. */
 function toProto({ kind: _, ...message }) {
   const object = {}
@@ -54,6 +63,7 @@ function toProto({ kind: _, ...message }) {
     if (Array.isArray(value))
       object[name] = value.map((item) => (item instanceof Object ? toProto(item) : item))
     else if (value instanceof Object) object[name] = toProto(value)
+    else if (typeof value === 'bigint') object[name] = Long.fromString(`${value}`, true)
     else object[name] = name in ENUMS ? ENUMS[name] + value.toUpperCase() : value
   }
   return object
@@ -96,7 +106,9 @@ async function staticCode() {
         'export const seamline: any = $root.seamline = (',
       )
       .replace(/\nexport \{[^}]*\};?\s*$/, '\n')
-    if (/roots\[/.test(replaced) || !/export const seamline: any/.test(replaced))
+      // Defaults are the same whether or not the long package can be resolved.
+      .replaceAll('$util.Long ? $util.Long.fromBits(0,0,true) : 0', '0')
+    if (/roots\[|Long/.test(replaced) || !/export const seamline: any/.test(replaced))
       throw new Error('pbjs wrote its module in a form that scripts/generate.mjs does not know')
     return `// Written by scripts/generate.mjs from proto/seamline.proto with protobufjs-cli.\n// @ts-nocheck\n${replaced.trim()}\n`
   } finally {
@@ -107,7 +119,7 @@ async function staticCode() {
 /** What each file should hold, by path. */
 export async function generate() {
   const schema = loadSchema()
-  const vectors = JSON.parse(readFileSync(vectorsPath, 'utf8')).map((vector) => ({
+  const vectors = parseVectors(readFileSync(vectorsPath, 'utf8')).map((vector) => ({
     ...vector,
     frame: referenceFrame(schema, vector.message, Buffer.from(vector.payload, 'hex')).toString('hex'),
   }))
@@ -117,7 +129,7 @@ export async function generate() {
   )
   return new Map([
     [join(root, 'src/generated/seamline.ts'), await staticCode()],
-    [vectorsPath, `${JSON.stringify(vectors, null, 1)}\n`],
+    [vectorsPath, formatVectors(vectors)],
     [
       join(root, 'src/generated/protocol-id.ts'),
       `// Written by scripts/generate.mjs: SHA-256 over schema and golden vectors, see README.md.\nexport const protocolId = '${id}'\n`,

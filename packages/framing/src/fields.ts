@@ -28,14 +28,6 @@ function show(value: unknown): string {
   return value.length > 64 ? `text of ${value.length} characters` : JSON.stringify(value)
 }
 
-/**
- * A 64-bit integer as protobufjs reads it, in two halves, as a number. What is 2^53 or more may be rounded, but
- * never to less than 2^53.
- */
-export function joined(halves: { readonly low: number; readonly high: number }): number {
-  return (halves.high >>> 0) * 2 ** 32 + (halves.low >>> 0)
-}
-
 function checked<T>(accept: (value: unknown) => boolean, expected: string): Field<T> {
   const check = (value: unknown): T => {
     if (!accept(value)) throw new Refused(`${show(value)} is not ${expected}`)
@@ -44,16 +36,26 @@ function checked<T>(accept: (value: unknown) => boolean, expected: string): Fiel
   return { toWire: check, fromWire: check }
 }
 
-/** Integers from 0 to `max`, which is at most 2^53 - 1. */
+/** Integers from 0 to `max`, which is at most 2^53 - 1: what is larger arrives as a bigint and is refused. */
 export function integer(max: number): Field<number> {
-  const field = checked<number>(
+  return checked(
     (value) => Number.isInteger(value) && (value as number) >= 0 && (value as number) <= max,
     `an integer from 0 to ${max}`,
   )
-  return {
-    toWire: field.toWire,
-    fromWire: (value) => field.fromWire(typeof value === 'object' ? joined(value as never) : value),
-  }
+}
+
+const unsigned64 = checked<bigint>(
+  (value) => typeof value === 'bigint' && value >= 0n && value < 2n ** 64n,
+  'a bigint from 0 to 2^64 - 1',
+)
+
+/** All unsigned 64-bit integers, as bigint; on the wire side those up to 2^53 - 1 are numbers. */
+export const u64: Field<bigint> = {
+  toWire(value) {
+    unsigned64.toWire(value)
+    return value <= Number.MAX_SAFE_INTEGER ? Number(value) : value
+  },
+  fromWire: (value) => unsigned64.fromWire(Number.isSafeInteger(value) ? BigInt(value as number) : value),
 }
 
 /** Finite numbers from `min` to `max`; absent on the wire means `absent`. */

@@ -1,10 +1,10 @@
 import { crc32 } from 'node:zlib'
 import { type Framing, type FramingFactory, type Message, mayCarryPayload, SeamError } from '@seamline/core'
-import protobufjs from 'protobufjs/minimal.js'
 import { frameDecoder, type Header, type HeaderFormat } from './decoder.ts'
-import { joined, Refused } from './fields.ts'
+import { Refused } from './fields.ts'
 import { protocolId } from './generated/protocol-id.ts'
 import { frameKinds, type Kind, PAYLOAD_TAG, SERVICE_TAG, serviceKinds } from './schema.ts'
+import { WireReader, WireWriter } from './wire.ts'
 
 const PREFIX_BYTES = 8
 /** Prefix and header. */
@@ -25,7 +25,7 @@ const tags = new Map<Message['kind'], readonly [tag: number, kind: Kind]>(
  */
 export const protobuf: FramingFactory = ({ checksum = true } = {}): Framing => {
   // One writer serves every frame: a header is copied into its place before the next one is begun.
-  const writer = protobufjs.Writer.create()
+  const writer = new WireWriter()
 
   /** Writes prefix and header into the writer's own memory. Valid until the next call. */
   function writeHeader(message: Message, payloadBytes: number): Uint8Array {
@@ -43,7 +43,7 @@ export const protobuf: FramingFactory = ({ checksum = true } = {}): Framing => {
     const [tag, kind] = found
     const wire = fieldsToWire(kind, message)
     writer.reset()
-    writer.fixed64(0)
+    writer.fixed32(0).fixed32(0)
     if (kind.service) writer.uint32(SERVICE_TAG).fork()
     kind.type.encode(wire, writer.uint32(tag).fork()).ldelim()
     if (kind.service) writer.ldelim()
@@ -123,7 +123,7 @@ function fieldsToWire(kind: Kind, message: Message): object {
 
 /** One walk over the top level finds the kind and the payload's length, and that each is there exactly once. */
 function parseHeader(header: Uint8Array): Header {
-  const reader = protobufjs.Reader.create(header)
+  const reader = new WireReader(header)
   let message: Message | undefined
   let payloadBytes: number | undefined
 
@@ -140,7 +140,7 @@ function parseHeader(header: Uint8Array): Header {
         const bytes = reader.size()
         walk(serviceKinds, reader.pos + bytes)
       } else if (tag === PAYLOAD_TAG && kinds === frameKinds) {
-        payloadBytes = joined(reader.uint64())
+        payloadBytes = reader.uint64()
       } else {
         reader.skipType(tag & 7, 0, tag >>> 3)
       }

@@ -1,4 +1,4 @@
-import type { Message, MessageKind, SampledToken, TensorRow } from '@seamline/core'
+import type { Message, MessageKind, SampledToken, TensorRow, TransportAddress } from '@seamline/core'
 import type { Reader, Writer } from 'protobufjs/minimal.js'
 import {
   choice,
@@ -13,6 +13,7 @@ import {
   real,
   record,
   text,
+  u64,
 } from './fields.ts'
 import { seamline } from './generated/seamline.ts'
 
@@ -33,6 +34,10 @@ const fact = orNone(u31)
 const name = text(256)
 const tokens = list(u31, 8192)
 const penalty = real(-1e6, 1e6)
+const addresses = list(
+  record<TransportAddress>({ transport: name, address: text(1024) }, new v1.Address()),
+  64,
+)
 const upperCase = (code: string) => code
 
 const row: Field<TensorRow> = record<TensorRow>(
@@ -73,11 +78,20 @@ const fields: { readonly [K in MessageKind]: Fields<Extract<Message, { kind: K }
     ),
     codecs: list(name, 64),
     framings: list(name, 64),
+    transports: list(name, 64),
+    addresses,
     maxPayloadBytes: u53,
     rowsPerStep: u31,
     livenessMs: u31,
   },
-  link: { request: u32, edge: u31, address: text(1024), codec: name },
+  link: {
+    request: u32,
+    reply: flag,
+    edge: u31,
+    addresses,
+    codecs: list(name, 64),
+    framings: list(name, 64),
+  },
   open: {
     request: u32,
     sequence: u32,
@@ -106,7 +120,7 @@ const fields: { readonly [K in MessageKind]: Fields<Extract<Message, { kind: K }
   rollback: { request: u32, sequence: u32, position: u31, epoch: u32, tail: tokens },
   ack: { request: u32 },
   tensor: {
-    run: u32,
+    run: u64,
     step: u53,
     edge: u31,
     fragment: u31,

@@ -1,2 +1,2 @@
 // Written by scripts/generate.mjs: SHA-256 over schema and golden vectors, see README.md.
-export const protocolId = '0f58dd9e8ca4064bc16c3b1e9a3130e3f27d11e0d6aa959e06577c2ec68b73f0'
+export const protocolId = 'a79047d1cdea2efa19a46e10be4244151e0e930ac96e6c2bf88655513d4771fe'

@@ -426,6 +426,8 @@ export const seamline: any = $root.seamline = (() => {
             const Hello = function (properties) {
                 this.codecs = [];
                 this.framings = [];
+                this.transports = [];
+                this.addresses = [];
                 if (properties)
                     for (let keys = $Object.keys(properties), i = 0; i < keys.length; ++i)
                         if (properties[keys[i]] != null && keys[i] !== "__proto__")
@@ -438,9 +440,11 @@ export const seamline: any = $root.seamline = (() => {
             Hello.prototype.facts = null;
             Hello.prototype.codecs = $util.emptyArray;
             Hello.prototype.framings = $util.emptyArray;
-            Hello.prototype.maxPayloadBytes = $util.Long ? $util.Long.fromBits(0,0,true) : 0;
-            Hello.prototype.livenessMs = 0;
+            Hello.prototype.transports = $util.emptyArray;
+            Hello.prototype.addresses = $util.emptyArray;
+            Hello.prototype.maxPayloadBytes = 0;
             Hello.prototype.rowsPerStep = 0;
+            Hello.prototype.livenessMs = 0;
 
             Hello.encode = function (message, writer, _depth) {
                 if (!writer)
@@ -463,12 +467,18 @@ export const seamline: any = $root.seamline = (() => {
                 if (message.framings != null && message.framings.length)
                     for (let i = 0; i < message.framings.length; ++i)
                         writer.uint32(50).string(message.framings[i]);
+                if (message.transports != null && message.transports.length)
+                    for (let i = 0; i < message.transports.length; ++i)
+                        writer.uint32(58).string(message.transports[i]);
+                if (message.addresses != null && message.addresses.length)
+                    for (let i = 0; i < message.addresses.length; ++i)
+                        $root.seamline.v1.Address.encode(message.addresses[i], writer.uint32(66).fork(), _depth + 1).ldelim();
                 if (message.maxPayloadBytes != null && $Object.hasOwnProperty.call(message, "maxPayloadBytes") && (typeof message.maxPayloadBytes === "object" ? message.maxPayloadBytes.low || message.maxPayloadBytes.high : message.maxPayloadBytes !== 0))
-                    writer.uint32(56).uint64(message.maxPayloadBytes);
-                if (message.livenessMs != null && $Object.hasOwnProperty.call(message, "livenessMs") && message.livenessMs !== 0)
-                    writer.uint32(64).uint32(message.livenessMs);
+                    writer.uint32(72).uint64(message.maxPayloadBytes);
                 if (message.rowsPerStep != null && $Object.hasOwnProperty.call(message, "rowsPerStep") && message.rowsPerStep !== 0)
-                    writer.uint32(72).uint32(message.rowsPerStep);
+                    writer.uint32(80).uint32(message.rowsPerStep);
+                if (message.livenessMs != null && $Object.hasOwnProperty.call(message, "livenessMs") && message.livenessMs !== 0)
+                    writer.uint32(88).uint32(message.livenessMs);
                 if (message.$unknowns != null && $Object.hasOwnProperty.call(message, "$unknowns"))
                     for (let i = 0; i < message.$unknowns.length; ++i)
                         writer.raw(message.$unknowns[i]);
@@ -552,6 +562,22 @@ export const seamline: any = $root.seamline = (() => {
                             continue;
                         }
                     case 7: {
+                            if (wireType !== 2)
+                                break;
+                            if (!(message.transports && message.transports.length))
+                                message.transports = [];
+                            message.transports.push(reader.stringVerify());
+                            continue;
+                        }
+                    case 8: {
+                            if (wireType !== 2)
+                                break;
+                            if (!(message.addresses && message.addresses.length))
+                                message.addresses = [];
+                            message.addresses.push($root.seamline.v1.Address.decode(reader, reader.size(), $undefined, _depth + 1));
+                            continue;
+                        }
+                    case 9: {
                             if (wireType !== 0)
                                 break;
                             if (typeof (value = reader.uint64()) === "object" ? value.low || value.high : value !== 0)
@@ -560,22 +586,22 @@ export const seamline: any = $root.seamline = (() => {
                                 delete message.maxPayloadBytes;
                             continue;
                         }
-                    case 8: {
-                            if (wireType !== 0)
-                                break;
-                            if (value = reader.uint32())
-                                message.livenessMs = value;
-                            else
-                                delete message.livenessMs;
-                            continue;
-                        }
-                    case 9: {
+                    case 10: {
                             if (wireType !== 0)
                                 break;
                             if (value = reader.uint32())
                                 message.rowsPerStep = value;
                             else
                                 delete message.rowsPerStep;
+                            continue;
+                        }
+                    case 11: {
+                            if (wireType !== 0)
+                                break;
+                            if (value = reader.uint32())
+                                message.livenessMs = value;
+                            else
+                                delete message.livenessMs;
                             continue;
                         }
                     }
@@ -596,6 +622,100 @@ export const seamline: any = $root.seamline = (() => {
             };
 
             return Hello;
+        })();
+
+        v1.Address = (function() {
+
+            const Address = function (properties) {
+                if (properties)
+                    for (let keys = $Object.keys(properties), i = 0; i < keys.length; ++i)
+                        if (properties[keys[i]] != null && keys[i] !== "__proto__")
+                            this[keys[i]] = properties[keys[i]];
+            };
+
+            Address.prototype.transport = "";
+            Address.prototype.address = "";
+
+            Address.encode = function (message, writer, _depth) {
+                if (!writer)
+                    writer = $Writer.create();
+                if (_depth === $undefined)
+                    _depth = 0;
+                if (_depth > $util.recursionLimit)
+                    throw $Error("max depth exceeded");
+                if (message.transport != null && $Object.hasOwnProperty.call(message, "transport") && message.transport !== "")
+                    writer.uint32(10).string(message.transport);
+                if (message.address != null && $Object.hasOwnProperty.call(message, "address") && message.address !== "")
+                    writer.uint32(18).string(message.address);
+                if (message.$unknowns != null && $Object.hasOwnProperty.call(message, "$unknowns"))
+                    for (let i = 0; i < message.$unknowns.length; ++i)
+                        writer.raw(message.$unknowns[i]);
+                return writer;
+            };
+
+            Address.decode = function (reader, length, _end, _depth, _target) {
+                if (!(reader instanceof $Reader))
+                    reader = $Reader.create(reader);
+                if (_depth === $undefined)
+                    _depth = 0;
+                if (_depth > $Reader.recursionLimit)
+                    throw $Error("max depth exceeded");
+                let end, message, value;
+                if (length === $undefined)
+                    end = reader.len;
+                else {
+                    end = reader.pos + length;
+                    if (end > reader.len)
+                        throw $RangeError("index out of range");
+                    length = reader.len;
+                    reader.len = end;
+                }
+                message = _target || new $root.seamline.v1.Address();
+                while (reader.pos < end) {
+                    let start = reader.pos;
+                    let tag = reader.tag();
+                    if (tag === _end) {
+                        _end = $undefined;
+                        break;
+                    }
+                    let wireType = tag & 7;
+                    switch (tag >>>= 3) {
+                    case 1: {
+                            if (wireType !== 2)
+                                break;
+                            if ((value = reader.stringVerify()).length)
+                                message.transport = value;
+                            else
+                                delete message.transport;
+                            continue;
+                        }
+                    case 2: {
+                            if (wireType !== 2)
+                                break;
+                            if ((value = reader.stringVerify()).length)
+                                message.address = value;
+                            else
+                                delete message.address;
+                            continue;
+                        }
+                    }
+                    reader.skipType(wireType, _depth, tag);
+                    if (!reader.discardUnknown) {
+                        $util.makeProp(message, "$unknowns", false);
+                        (message.$unknowns || (message.$unknowns = [])).push(reader.raw(start, reader.pos));
+                    }
+                }
+                if (length !== $undefined) {
+                    if (reader.pos !== end)
+                        throw $RangeError("index out of range");
+                    reader.len = length;
+                }
+                if (_end !== $undefined)
+                    throw $Error("missing end group");
+                return message;
+            };
+
+            return Address;
         })();
 
         v1.Facts = (function() {
@@ -901,6 +1021,9 @@ export const seamline: any = $root.seamline = (() => {
         v1.Link = (function() {
 
             const Link = function (properties) {
+                this.addresses = [];
+                this.codecs = [];
+                this.framings = [];
                 if (properties)
                     for (let keys = $Object.keys(properties), i = 0; i < keys.length; ++i)
                         if (properties[keys[i]] != null && keys[i] !== "__proto__")
@@ -908,9 +1031,11 @@ export const seamline: any = $root.seamline = (() => {
             };
 
             Link.prototype.request = 0;
+            Link.prototype.reply = false;
             Link.prototype.edge = 0;
-            Link.prototype.address = "";
-            Link.prototype.codec = "";
+            Link.prototype.addresses = $util.emptyArray;
+            Link.prototype.codecs = $util.emptyArray;
+            Link.prototype.framings = $util.emptyArray;
 
             Link.encode = function (message, writer, _depth) {
                 if (!writer)
@@ -921,12 +1046,19 @@ export const seamline: any = $root.seamline = (() => {
                     throw $Error("max depth exceeded");
                 if (message.request != null && $Object.hasOwnProperty.call(message, "request") && message.request !== 0)
                     writer.uint32(8).uint32(message.request);
+                if (message.reply != null && $Object.hasOwnProperty.call(message, "reply") && message.reply !== false)
+                    writer.uint32(16).bool(message.reply);
                 if (message.edge != null && $Object.hasOwnProperty.call(message, "edge") && message.edge !== 0)
-                    writer.uint32(16).uint32(message.edge);
-                if (message.address != null && $Object.hasOwnProperty.call(message, "address") && message.address !== "")
-                    writer.uint32(26).string(message.address);
-                if (message.codec != null && $Object.hasOwnProperty.call(message, "codec") && message.codec !== "")
-                    writer.uint32(34).string(message.codec);
+                    writer.uint32(24).uint32(message.edge);
+                if (message.addresses != null && message.addresses.length)
+                    for (let i = 0; i < message.addresses.length; ++i)
+                        $root.seamline.v1.Address.encode(message.addresses[i], writer.uint32(34).fork(), _depth + 1).ldelim();
+                if (message.codecs != null && message.codecs.length)
+                    for (let i = 0; i < message.codecs.length; ++i)
+                        writer.uint32(42).string(message.codecs[i]);
+                if (message.framings != null && message.framings.length)
+                    for (let i = 0; i < message.framings.length; ++i)
+                        writer.uint32(50).string(message.framings[i]);
                 if (message.$unknowns != null && $Object.hasOwnProperty.call(message, "$unknowns"))
                     for (let i = 0; i < message.$unknowns.length; ++i)
                         writer.raw(message.$unknowns[i]);
@@ -972,28 +1104,43 @@ export const seamline: any = $root.seamline = (() => {
                     case 2: {
                             if (wireType !== 0)
                                 break;
+                            if (value = reader.bool())
+                                message.reply = value;
+                            else
+                                delete message.reply;
+                            continue;
+                        }
+                    case 3: {
+                            if (wireType !== 0)
+                                break;
                             if (value = reader.uint32())
                                 message.edge = value;
                             else
                                 delete message.edge;
                             continue;
                         }
-                    case 3: {
-                            if (wireType !== 2)
-                                break;
-                            if ((value = reader.stringVerify()).length)
-                                message.address = value;
-                            else
-                                delete message.address;
-                            continue;
-                        }
                     case 4: {
                             if (wireType !== 2)
                                 break;
-                            if ((value = reader.stringVerify()).length)
-                                message.codec = value;
-                            else
-                                delete message.codec;
+                            if (!(message.addresses && message.addresses.length))
+                                message.addresses = [];
+                            message.addresses.push($root.seamline.v1.Address.decode(reader, reader.size(), $undefined, _depth + 1));
+                            continue;
+                        }
+                    case 5: {
+                            if (wireType !== 2)
+                                break;
+                            if (!(message.codecs && message.codecs.length))
+                                message.codecs = [];
+                            message.codecs.push(reader.stringVerify());
+                            continue;
+                        }
+                    case 6: {
+                            if (wireType !== 2)
+                                break;
+                            if (!(message.framings && message.framings.length))
+                                message.framings = [];
+                            message.framings.push(reader.stringVerify());
                             continue;
                         }
                     }
@@ -1797,14 +1944,14 @@ export const seamline: any = $root.seamline = (() => {
             };
 
             Tensor.prototype.run = 0;
-            Tensor.prototype.step = $util.Long ? $util.Long.fromBits(0,0,true) : 0;
+            Tensor.prototype.step = 0;
             Tensor.prototype.edge = 0;
             Tensor.prototype.fragment = 0;
             Tensor.prototype.rows = $util.emptyArray;
             Tensor.prototype.shape = $util.emptyArray;
             Tensor.prototype.dtype = 0;
             Tensor.prototype.codec = "";
-            Tensor.prototype.sentNs = $util.Long ? $util.Long.fromBits(0,0,true) : 0;
+            Tensor.prototype.sentNs = 0;
             Tensor.prototype.checksum = null;
 
             let $oneOfFields;
@@ -1822,8 +1969,8 @@ export const seamline: any = $root.seamline = (() => {
                     _depth = 0;
                 if (_depth > $util.recursionLimit)
                     throw $Error("max depth exceeded");
-                if (message.run != null && $Object.hasOwnProperty.call(message, "run") && message.run !== 0)
-                    writer.uint32(8).uint32(message.run);
+                if (message.run != null && $Object.hasOwnProperty.call(message, "run") && (typeof message.run === "object" ? message.run.low || message.run.high : message.run !== 0))
+                    writer.uint32(9).fixed64(message.run);
                 if (message.step != null && $Object.hasOwnProperty.call(message, "step") && (typeof message.step === "object" ? message.step.low || message.step.high : message.step !== 0))
                     writer.uint32(16).uint64(message.step);
                 if (message.edge != null && $Object.hasOwnProperty.call(message, "edge") && message.edge !== 0)
@@ -1877,9 +2024,9 @@ export const seamline: any = $root.seamline = (() => {
                     let wireType = tag & 7;
                     switch (tag >>>= 3) {
                     case 1: {
-                            if (wireType !== 0)
+                            if (wireType !== 1)
                                 break;
-                            if (value = reader.uint32())
+                            if (typeof (value = reader.fixed64()) === "object" ? value.low || value.high : value !== 0)
                                 message.run = value;
                             else
                                 delete message.run;
@@ -2129,8 +2276,8 @@ export const seamline: any = $root.seamline = (() => {
             };
 
             Token.prototype.tokens = $util.emptyArray;
-            Token.prototype.step = $util.Long ? $util.Long.fromBits(0,0,true) : 0;
-            Token.prototype.sentNs = $util.Long ? $util.Long.fromBits(0,0,true) : 0;
+            Token.prototype.step = 0;
+            Token.prototype.sentNs = 0;
             Token.prototype.checksum = null;
 
             let $oneOfFields;
@@ -2384,7 +2531,7 @@ export const seamline: any = $root.seamline = (() => {
 
             Credit.prototype.scope = 0;
             Credit.prototype.id = 0;
-            Credit.prototype.limit = $util.Long ? $util.Long.fromBits(0,0,true) : 0;
+            Credit.prototype.limit = 0;
 
             Credit.encode = function (message, writer, _depth) {
                 if (!writer)
@@ -2488,10 +2635,10 @@ export const seamline: any = $root.seamline = (() => {
                             this[keys[i]] = properties[keys[i]];
             };
 
-            Heartbeat.prototype.sentNs = $util.Long ? $util.Long.fromBits(0,0,true) : 0;
-            Heartbeat.prototype.sentSteps = $util.Long ? $util.Long.fromBits(0,0,true) : 0;
-            Heartbeat.prototype.completedSteps = $util.Long ? $util.Long.fromBits(0,0,true) : 0;
-            Heartbeat.prototype.busyNs = $util.Long ? $util.Long.fromBits(0,0,true) : 0;
+            Heartbeat.prototype.sentNs = 0;
+            Heartbeat.prototype.sentSteps = 0;
+            Heartbeat.prototype.completedSteps = 0;
+            Heartbeat.prototype.busyNs = 0;
 
             Heartbeat.encode = function (message, writer, _depth) {
                 if (!writer)
@@ -2608,9 +2755,9 @@ export const seamline: any = $root.seamline = (() => {
 
             Probe.prototype.id = 0;
             Probe.prototype.reply = false;
-            Probe.prototype.t1Ns = $util.Long ? $util.Long.fromBits(0,0,true) : 0;
-            Probe.prototype.t2Ns = $util.Long ? $util.Long.fromBits(0,0,true) : 0;
-            Probe.prototype.t3Ns = $util.Long ? $util.Long.fromBits(0,0,true) : 0;
+            Probe.prototype.t1Ns = 0;
+            Probe.prototype.t2Ns = 0;
+            Probe.prototype.t3Ns = 0;
 
             Probe.encode = function (message, writer, _depth) {
                 if (!writer)
@@ -2968,8 +3115,8 @@ export const seamline: any = $root.seamline = (() => {
 
             TraceFetch.prototype.request = 0;
             TraceFetch.prototype.reply = false;
-            TraceFetch.prototype.dropped = $util.Long ? $util.Long.fromBits(0,0,true) : 0;
-            TraceFetch.prototype.rssBytes = $util.Long ? $util.Long.fromBits(0,0,true) : 0;
+            TraceFetch.prototype.dropped = 0;
+            TraceFetch.prototype.rssBytes = 0;
 
             TraceFetch.encode = function (message, writer, _depth) {
                 if (!writer)
