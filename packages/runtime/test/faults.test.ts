@@ -78,7 +78,10 @@ async function startWithProxy(
       workers.push(worker)
       return worker.addresses
     },
-    pipeline: { progressMs: 4 * LIVENESS_MS, ...(dialler === 'coordinator' ? { transports: mapOf(detour) } : {}) },
+    pipeline: {
+      progressMs: 4 * LIVENESS_MS,
+      ...(dialler === 'coordinator' ? { transports: mapOf(detour) } : {}),
+    },
     ...more,
   })
   return { ...cluster, proxy: () => proxy! }

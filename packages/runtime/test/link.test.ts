@@ -116,10 +116,10 @@ describe('a worker', () => {
 
   it('drops a client that says nothing, or stops in the middle of its preamble', async () => {
     const cluster = await startWorkers({ ...onTcp, ends: [6] })
-    const silent = socketTo(cluster.workers[0]!.address)
-    const halting = socketTo(cluster.workers[0]!.address)
+    const silent = socketTo(cluster.workers[0]!.addresses[0]!.address)
+    const halting = socketTo(cluster.workers[0]!.addresses[0]!.address)
     halting.write('SEAM')
-    const offering = socketTo(cluster.workers[0]!.address)
+    const offering = socketTo(cluster.workers[0]!.addresses[0]!.address)
     offering.write(encodePreamble({ verdict: Verdict.offer, protocolIds: protobuf().protocolIds }))
     const [first, second, third] = await Promise.all([
       received(silent).catch(() => null),
@@ -139,7 +139,7 @@ describe('a worker', () => {
       Buffer.alloc(100_000, 0xff),
       Buffer.alloc(3),
     ]) {
-      const socket = socketTo(cluster.workers[0]!.address)
+      const socket = socketTo(cluster.workers[0]!.addresses[0]!.address)
       socket.write(bytes)
       await received(socket).catch(() => null)
     }
@@ -155,7 +155,9 @@ describe('a worker', () => {
     await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
     const address = `127.0.0.1:${(server.address() as AddressInfo).port}`
     const { options, close } = await startWorkers({ ...onTcp, ends: [6] })
-    await expect(connectPipeline({ ...options, workers: [{ name: 'web', address }] })).rejects.toMatchObject({
+    await expect(
+      connectPipeline({ ...options, workers: [{ name: 'web', addresses: [{ transport: 'tcp', address }] }] }),
+    ).rejects.toMatchObject({
       code: 'PROTOCOL',
       message: expect.stringMatching(/web at .*not a Seamline process/),
       worker: 'web',

@@ -287,7 +287,10 @@ describe('a handshake', () => {
 
   it('names the address where nobody listens', async () => {
     const { options, close } = await startWorkers({ ends: [6] })
-    const workers = [...options.workers, { name: 'ghost', addresses: [{ transport: 'memory', address: 'nowhere' }] }]
+    const workers = [
+      ...options.workers,
+      { name: 'ghost', addresses: [{ transport: 'memory', address: 'nowhere' }] },
+    ]
     await expect(connectPipeline({ ...options, workers })).rejects.toMatchObject({
       code: 'RESET',
       message: expect.stringMatching(/ghost at nowhere/),
