@@ -9,6 +9,13 @@ export function referenceFrame(
   payload: Uint8Array,
   checksum?: boolean,
 ): Buffer
+export function referenceMsgpackFrame(
+  schema: Root,
+  message: Message,
+  payload: Uint8Array,
+  checksum?: boolean,
+): Buffer
+export function describeMsgpack(): string[]
 export function parseVectors(text: string): unknown
 export function formatVectors(vectors: unknown): string
 export function protocolId(lines: readonly string[], frames: readonly string[]): string

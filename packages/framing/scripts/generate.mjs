@@ -1,6 +1,7 @@
-// Writes src/generated/seamline.ts, the frames of vectors/protobuf.json and src/generated/protocol-id.ts from
-// proto/seamline.proto. With --check it writes nothing and fails when a file differs from what it would write.
-// Frames are encoded by protobufjs reflection, not by this package.
+// Writes src/generated/seamline.ts, the frames of vectors/protobuf.json, all of vectors/msgpack.json and
+// src/generated/protocol-ids.ts from proto/seamline.proto and the messages of vectors/protobuf.json. With --check it
+// writes nothing and fails when a file differs from what it would write.
+// Frames are encoded by protobufjs reflection and by the lines below, not by this package.
 import { createHash } from 'node:crypto'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -82,6 +83,90 @@ export function referenceFrame(schema, message, payload, checksum = true) {
   return Buffer.concat([prefix, body])
 }
 
+/** A number, text, boolean, null or array in the shortest form that this wire knows. */
+function packed(value) {
+  if (value === null) return Buffer.of(0xc0)
+  if (typeof value === 'boolean') return Buffer.of(value ? 0xc3 : 0xc2)
+  if (Array.isArray(value) || typeof value === 'string') {
+    const bytes = typeof value === 'string' ? Buffer.from(value) : undefined
+    const count = bytes?.length ?? value.length
+    const [fix, limit, first] = bytes ? [0xa0, 32, 0xd9] : [0x90, 16, 0xdc]
+    const head =
+      count < limit
+        ? [fix + count]
+        : bytes && count < 256
+          ? [first, count]
+          : count < 65536
+            ? [bytes ? 0xda : 0xdc, count >> 8, count & 255]
+            : [bytes ? 0xdb : 0xdd, count >>> 24, (count >> 16) & 255, (count >> 8) & 255, count & 255]
+    return Buffer.concat([Buffer.from(head), ...(bytes ? [bytes] : value.map((item) => packed(item)))])
+  }
+  const out = Buffer.alloc(9)
+  if (typeof value === 'bigint') {
+    out[0] = value < 2n ** 63n ? 0xd3 : 0xcf
+    out.writeBigUInt64BE(value, 1)
+    return out
+  }
+  if (Number.isInteger(value) && value >= 0 && value < 2 ** 32) {
+    if (value < 128) return Buffer.of(value)
+    if (value < 2 ** 8) return Buffer.of(0xcc, value)
+    if (value < 2 ** 16) return Buffer.of(0xcd, value >> 8, value & 255)
+    out[0] = 0xce
+    out.writeUInt32BE(value, 1)
+    return out.subarray(0, 5)
+  }
+  if (Number.isInteger(value) && value < 0 && value >= -(2 ** 31)) {
+    if (value >= -32) return Buffer.of(256 + value)
+    if (value >= -(2 ** 7)) return Buffer.of(0xd0, 256 + value)
+    if (value >= -(2 ** 15)) return Buffer.of(0xd1, (value >> 8) & 255, value & 255)
+    out[0] = 0xd2
+    out.writeInt32BE(value, 1)
+    return out.subarray(0, 5)
+  }
+  out[0] = 0xcb
+  out.writeDoubleBE(value, 1)
+  return out
+}
+
+const KINDS = (schema) =>
+  ['Frame', 'Service']
+    .flatMap((name) => schema.lookupType(`seamline.v1.${name}`).oneofsArray[0].fieldsArray)
+    .filter((field) => field.name !== 'service')
+
+/** The fields of a message of the contract as an array in the order of their numbers in the schema. */
+function positional(type, message) {
+  return type.fieldsArray
+    .toSorted((a, b) => a.id - b.id)
+    .map((field) => {
+      const { resolvedType } = field.resolve()
+      const one = (value) => {
+        if (value === -1 && field.options?.proto3_optional) return null
+        if (typeof value === 'bigint' && value < 2n ** 53n) return Number(value)
+        if (resolvedType instanceof protobuf.Enum)
+          return resolvedType.values[ENUMS[field.name] + value.toUpperCase()]
+        return resolvedType ? positional(resolvedType, value) : value
+      }
+      return field.repeated ? message[field.name].map(one) : one(message[field.name])
+    })
+}
+
+/** MessagePack frame bytes of `message` from the schema. */
+export function referenceMsgpackFrame(schema, message, payload, checksum = true) {
+  const kinds = KINDS(schema)
+  const at = kinds.findIndex(({ name }) => name === message.kind)
+  const header = packed([at + 1, payload.length, positional(kinds[at].resolve().resolvedType, message)])
+  const prefix = Buffer.alloc(8)
+  prefix.writeUInt32LE(header.length, 0)
+  prefix.writeUInt32LE(checksum ? crc32(header) : 0, 4)
+  return Buffer.concat([prefix, header, payload])
+}
+
+/** What the MessagePack wire depends on: its form, the numbers of the kinds, and the schema. */
+export function describeMsgpack() {
+  const kinds = KINDS(loadSchema()).map(({ name }, i) => `kind ${i + 1} ${name}`)
+  return ['msgpack [kind, payload bytes, [fields by number]]', ...kinds, ...describeSchema()]
+}
+
 /** The SHA-256 that names the bytes on the wire. */
 export function protocolId(lines, frames) {
   return createHash('sha256')
@@ -119,21 +204,28 @@ async function staticCode() {
 /** What each file should hold, by path. */
 export async function generate() {
   const schema = loadSchema()
-  const vectors = parseVectors(readFileSync(vectorsPath, 'utf8')).map((vector) => ({
-    ...vector,
-    frame: referenceFrame(schema, vector.message, Buffer.from(vector.payload, 'hex')).toString('hex'),
-  }))
-  const id = protocolId(
-    describeSchema(),
-    vectors.map((vector) => vector.frame),
-  )
+  const messages = parseVectors(readFileSync(vectorsPath, 'utf8'))
+  const framed = (encode) =>
+    messages.map((vector) => ({
+      ...vector,
+      frame: encode(schema, vector.message, Buffer.from(vector.payload, 'hex')).toString('hex'),
+    }))
+  const protobufVectors = framed(referenceFrame)
+  const msgpackVectors = framed(referenceMsgpackFrame)
+  const id = (lines, vectors) =>
+    protocolId(
+      lines,
+      vectors.map((vector) => vector.frame),
+    )
+  const ids = `// Written by scripts/generate.mjs: SHA-256 over schema and golden vectors, see README.md.
+export const protobufId = '${id(describeSchema(), protobufVectors)}'
+export const msgpackId = '${id(describeMsgpack(), msgpackVectors)}'
+`
   return new Map([
     [join(root, 'src/generated/seamline.ts'), await staticCode()],
-    [vectorsPath, formatVectors(vectors)],
-    [
-      join(root, 'src/generated/protocol-id.ts'),
-      `// Written by scripts/generate.mjs: SHA-256 over schema and golden vectors, see README.md.\nexport const protocolId = '${id}'\n`,
-    ],
+    [vectorsPath, formatVectors(protobufVectors)],
+    [join(root, 'vectors/msgpack.json'), formatVectors(msgpackVectors)],
+    [join(root, 'src/generated/protocol-ids.ts'), ids],
   ])
 }
 

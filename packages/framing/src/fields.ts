@@ -36,12 +36,15 @@ function checked<T>(accept: (value: unknown) => boolean, expected: string): Fiel
   return { toWire: check, fromWire: check }
 }
 
-/** Integers from 0 to `max`, which is at most 2^53 - 1: what is larger arrives as a bigint and is refused. */
+/** Integers from 0 to `max`, which is at most 2^53 - 1. The wire side may give any of them as a bigint. */
 export function integer(max: number): Field<number> {
-  return checked(
+  const field = checked<number>(
     (value) => Number.isInteger(value) && (value as number) >= 0 && (value as number) <= max,
     `an integer from 0 to ${max}`,
   )
+  const narrowed = (value: unknown) =>
+    typeof value === 'bigint' && value >= 0n && value <= max ? Number(value) : value
+  return { toWire: field.toWire, fromWire: (value) => field.fromWire(narrowed(value)) }
 }
 
 const unsigned64 = checked<bigint>(
@@ -58,65 +61,78 @@ export const u64: Field<bigint> = {
   fromWire: (value) => unsigned64.fromWire(Number.isSafeInteger(value) ? BigInt(value as number) : value),
 }
 
-/** Finite numbers from `min` to `max`; absent on the wire means `absent`. */
+/** Finite numbers from `min` to `max`; null on the wire means `absent`. */
 export function real(min: number, max: number, absent = 0): Field<number> {
   const field = checked<number>(
     (value) => typeof value === 'number' && value >= min && value <= max,
     `a number from ${min} to ${max}`,
   )
-  return { toWire: field.toWire, fromWire: (value) => field.fromWire(value ?? absent) }
+  // Negative zero is zero: not every wire tells them apart.
+  return {
+    toWire: (value) => (field.toWire(value) as number) + 0,
+    fromWire: (value) => field.fromWire(value ?? absent) + 0,
+  }
 }
 
 export const flag: Field<boolean> = checked((value) => typeof value === 'boolean', 'true or false')
 
 const LONE_SURROGATE = /\p{Surrogate}/gu
 
-/** Well-formed Unicode of at most `max` UTF-16 units. */
+/**
+ * Well-formed Unicode of at most `max` UTF-16 units that does not begin with a byte order mark, which decoders of text
+ * are known to drop.
+ */
 export function text(max: number): Field<string> {
   return checked(
-    (value) => typeof value === 'string' && value.length <= max && value.search(LONE_SURROGATE) < 0,
-    `well-formed text of at most ${max} characters`,
+    (value) =>
+      typeof value === 'string' &&
+      value.length <= max &&
+      value.charCodeAt(0) !== 0xfeff &&
+      value.search(LONE_SURROGATE) < 0,
+    `well-formed text of at most ${max} characters without a byte order mark`,
   )
 }
 
-/** Text for people: what {@link text} would refuse is sent all the same, cut at `max` and with U+FFFD for lone surrogates. */
+/**
+ * Text for people: what {@link text} would refuse is sent all the same, cut at `max`, with U+FFFD for lone surrogates and
+ * without a byte order mark.
+ */
 export function prose(max: number): Field<string> {
   const field = text(max)
   return {
     toWire: (value) =>
-      field.toWire(typeof value === 'string' ? value.slice(0, max).replace(LONE_SURROGATE, '\ufffd') : value),
+      field.toWire(
+        typeof value === 'string'
+          ? value
+              .replace(/^\ufeff+/, '')
+              .slice(0, max)
+              .replace(LONE_SURROGATE, '\ufffd')
+          : value,
+      ),
     fromWire: field.fromWire,
   }
 }
 
-/** `field`, or -1, which is absent on the wire. */
+/** `field`, or -1, which is null on the wire. */
 export function orNone(field: Field<number>): Field<number> {
   return {
-    toWire: (value) => (value === -1 ? undefined : field.toWire(value)),
+    toWire: (value) => (value === -1 ? null : field.toWire(value)),
     fromWire: (value) => (value === null ? -1 : field.fromWire(value)),
   }
 }
 
-/** The names of a protobuf enum without their common prefix; a value without a choice behind it is refused. */
-export function choice<T extends string>(
-  values: Readonly<Record<string, number>>,
-  prefix: string,
-  rename: (name: string) => string = (name) => name.toLowerCase(),
-): Field<T> {
-  const numbers = new Map<unknown, number>()
-  const names = new Map<unknown, T>()
-  for (const [key, number] of Object.entries(values)) {
-    const name = rename(key.slice(prefix.length)) as T
-    if (key === `${prefix}UNSPECIFIED`) continue
-    numbers.set(name, number)
-    names.set(number, name)
+/** One of `names`, which the wire numbers upwards from `first`; any other number is refused. */
+export function choice<T extends string>(names: readonly T[], first = 1): Field<T> {
+  const numbers = new Map<unknown, number>(names.map((name, i) => [name, first + i]))
+  const refuse = (value: unknown): never => {
+    throw new Refused(
+      `${show(value)} is none of ${names.map((name, i) => `${name} (${first + i})`).join(', ')}`,
+    )
   }
-  const find = <V>(map: Map<unknown, V>, value: unknown): V => {
-    const found = map.get(value)
-    if (found === undefined) throw new Refused(`${show(value)} is none of ${[...map.keys()].join(', ')}`)
-    return found
+  return {
+    toWire: (value) => numbers.get(value) ?? refuse(value),
+    fromWire: (value) => (typeof value === 'number' && names[value - first]) || refuse(value),
   }
-  return { toWire: (value) => find(numbers, value), fromWire: (value) => find(names, value) }
 }
 
 /** At most `max` items. */
@@ -152,27 +168,49 @@ export function pair<T>(item: Field<T>): Field<readonly [T, T]> {
   }
 }
 
-/** The properties of `fields` of an object that carries `kind` when one is given; absent on the wire means `absent`. */
-export function record<T extends object>(fields: Fields<T>, absent: object, kind?: string): Field<T> {
+/** Makes the field of a record, which `name` is the type of; messages among them have a `kind`. */
+export type RecordForm = <T extends object>(name: string, fields: Fields<T>, kind?: string) => Field<T>
+
+type Loose = Record<string | number, unknown>
+
+/** A record whose properties are the keys of `fields` here and `keys` on the wire; absent on the wire means `absent`. */
+export function record<T extends object>(
+  fields: Fields<T>,
+  keys: readonly (string | number)[],
+  empty: () => object,
+  absent: object | undefined,
+  kind?: string,
+): Field<T> {
   const names = Object.keys(fields)
   const converters = Object.values(fields) as Field<unknown>[]
-  type Loose = Record<string, unknown>
 
-  function each(from: Loose, to: Loose, direction: 'toWire' | 'fromWire'): Loose {
-    let name = ''
-    try {
-      for (let i = 0; i < names.length; i++) {
-        name = names[i]!
-        to[name] = converters[i]![direction](from[name])
-      }
-    } catch (error) {
-      throw kind === undefined ? inside(name, error) : inside(kind, inside(name, error))
-    }
-    return to
+  function located(error: unknown, at: number): unknown {
+    const found = inside(names[at]!, error)
+    return kind === undefined ? found : inside(kind, found)
   }
 
   return {
-    toWire: (value) => each((value ?? {}) as Loose, {}, 'toWire'),
-    fromWire: (wire) => each((wire ?? absent) as Loose, kind === undefined ? {} : { kind }, 'fromWire') as T,
+    toWire(value) {
+      const from = (value ?? {}) as Loose
+      const to = empty() as Loose
+      let i = 0
+      try {
+        for (; i < converters.length; i++) to[keys[i]!] = converters[i]!.toWire(from[names[i]!])
+      } catch (error) {
+        throw located(error, i)
+      }
+      return to
+    },
+    fromWire(wire) {
+      const from = (wire ?? absent) as Loose
+      const to: Loose = kind === undefined ? {} : { kind }
+      let i = 0
+      try {
+        for (; i < converters.length; i++) to[names[i]!] = converters[i]!.fromWire(from[keys[i]!])
+      } catch (error) {
+        throw located(error, i)
+      }
+      return to as T
+    },
   }
 }

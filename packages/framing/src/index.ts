@@ -3,4 +3,5 @@
  *
  * @packageDocumentation
  */
+export { msgpack } from './msgpack.ts'
 export { protobuf } from './protobuf.ts'

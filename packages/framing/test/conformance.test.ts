@@ -1,6 +1,6 @@
 import { framingSuite } from '@seamline/conformance'
 import { describe, expect, it } from 'vitest'
-import { protobuf } from '../src/index.ts'
+import { msgpack, protobuf } from '../src/index.ts'
 import { bytes, decodeAll, field, frameOf, varint } from './frames.ts'
 
 const row = bytes`2a 00`
@@ -81,3 +81,5 @@ framingSuite({
     'a top_p of 2': headerOf(3, bytes`2a 09 19 0000000000000040`),
   },
 })
+
+framingSuite({ describe, it, framing: msgpack })
