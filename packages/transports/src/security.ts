@@ -67,7 +67,7 @@ export function checkFingerprint(fingerprint: string): string {
 /**
  * Puts TLS 1.3 on a connected `stream`, on the listening side. Resolves once both ends have proved that they know the
  * secret; until then nothing of the peer is handed out, and nothing is sent but the handshake. What the peer sent
- * behind its proof stays unread in the socket. The socket owns `stream` from the call on: on failure both are destroyed.
+ * behind its proof stays unread in the socket, which may be `destroyed` already. The socket owns `stream` from the call on: on failure both are destroyed.
  *
  * After the TLS handshake the dialling side sends HMAC-SHA256(secret, "seamline client" || channel), where `channel`
  * is 32 bytes exported from this TLS connection (RFC 5705, label `EXPORTER-seamline-secret`); the listening side
@@ -101,6 +101,7 @@ export function secureServer(
       readExactly(socket, proofBytes, remote, reject, (proof) => {
         stream.off('close', lost)
         if (timingSafeEqual(proof, prove(socket, 'client', security.secret))) {
+          socket.on('error', ignore)
           socket.write(Buffer.concat([Buffer.of(accepted), prove(socket, 'server', security.secret)]))
           resolve(socket)
           return
@@ -147,9 +148,10 @@ export function secureClient(
     socket.once('secureConnect', () => {
       unwatch()
       try {
-        const check = sendProof(socket, fingerprint, secret, remote)
+        const answer = startProof(socket, fingerprint, secret, remote)
         readExactly(socket, replyBytes, remote, reject, (reply) => {
-          check(reply)
+          answer(reply)
+          socket.on('error', ignore)
           resolve(socket)
         })
       } catch (error) {
@@ -164,7 +166,7 @@ export function secureClient(
   })
 }
 
-/** For `tls.connect` on the dialling side, before {@link sendProof}. */
+/** For `tls.connect` on the dialling side, before {@link startProof}. */
 export const clientOptions: ConnectionOptions = {
   minVersion: 'TLSv1.3',
   // The pin decides instead, before anything is sent.
@@ -173,15 +175,16 @@ export const clientOptions: ConnectionOptions = {
 }
 
 /**
- * The first thing on a dialled TLS connection: checks the pin and sends the proof. The next {@link replyBytes} bytes
- * of the peer go to the function returned. Both throw `MISMATCH`.
+ * The first thing on a dialled TLS connection, for a caller that reads by itself: checks the pin and sends the proof.
+ * What the peer sends goes to the function returned, which gives `undefined` until the answer is complete and right,
+ * then what came behind it. Both throw `MISMATCH`.
  */
-export function sendProof(
+export function startProof(
   socket: TLSSocket,
   fingerprint: string,
   secret: string,
   remote: string,
-): (reply: Uint8Array) => void {
+): (chunk: Uint8Array) => Uint8Array | undefined {
   const found = fingerprintOf(socket.getPeerX509Certificate()?.raw ?? Buffer.alloc(0))
   if (found !== fingerprint) {
     throw new SeamError(
@@ -191,9 +194,17 @@ export function sendProof(
     )
   }
   socket.write(prove(socket, 'client', secret))
-  return (reply) => {
-    if (reply[0] !== accepted) throw secretsDiffer(remote)
-    if (!timingSafeEqual(reply.subarray(1), prove(socket, 'server', secret))) throw secretsDiffer(remote)
+  const reply = Buffer.alloc(replyBytes)
+  let filled = 0
+  return (chunk) => {
+    const part = chunk.subarray(0, replyBytes - filled)
+    reply.set(part, filled)
+    filled += part.length
+    if (filled < replyBytes) return undefined
+    if (reply[0] !== accepted || !timingSafeEqual(reply.subarray(1), prove(socket, 'server', secret))) {
+      throw secretsDiffer(remote)
+    }
+    return chunk.subarray(part.length)
   }
 }
 
@@ -304,4 +315,5 @@ function readExactly(
   socket.on('readable', onReadable)
 }
 
+// A failure between the proof and the next listener must not end the process; `destroyed` and `errored` tell of it.
 function ignore(): void {}

@@ -1,6 +1,7 @@
 import { transportSuite } from '@seamline/conformance'
 import { describe, it } from 'vitest'
 import { memory } from '../src/memory.ts'
+import { createIdentity, createSecret } from '../src/security.ts'
 import { tcp } from '../src/tcp.ts'
 import { silentListener } from './support/silent-listener.ts'
 
@@ -10,6 +11,19 @@ describe('tcp', () => {
     it,
     create: () => ({ transport: tcp(), address: '127.0.0.1:0' }),
     unanswered: silentListener,
+  })
+})
+
+describe('tcp with TLS', () => {
+  const security = { identity: createIdentity(), secret: createSecret() }
+  transportSuite({
+    describe,
+    it,
+    create: () => ({ transport: tcp({ security }), address: '127.0.0.1:0' }),
+    unanswered: async () => {
+      const silent = await silentListener()
+      return { ...silent, address: `${silent.address}#${security.identity.fingerprint}` }
+    },
   })
 })
 

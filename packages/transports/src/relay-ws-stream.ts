@@ -1,0 +1,59 @@
+import { Duplex } from 'node:stream'
+import { SeamError } from '@seamline/core'
+import type { WebSocket } from 'ws'
+import { maxChunkBytes } from './relay-protocol.ts'
+
+/** The text message that ends one direction of a stream in mode `ws`; data are binary messages. */
+export const endMessage = 'end'
+
+/** Close codes of RFC 6455 section 7.4.1. */
+export const closeCodes = { good: 1000, away: 1001, tooBig: 1009 } as const
+
+/**
+ * A byte stream over an open WebSocket: data in binary messages of at most 256 KiB, the end of a direction as the text
+ * message `end`, so that data still flows back. It fails when the WebSocket closes before the peer's end.
+ */
+export function wsStream(ws: WebSocket): Duplex {
+  let peerEnded = false
+  const stream: Duplex = new Duplex({
+    allowHalfOpen: true,
+    read: () => ws.resume(),
+    write(chunk: Buffer, _encoding, callback) {
+      sendFrom(chunk, 0, callback)
+    },
+    final(callback) {
+      ws.send(endMessage, callback)
+    },
+    destroy(error, callback) {
+      if (peerEnded && stream.writableFinished) ws.close(closeCodes.good)
+      else ws.terminate()
+      callback(error)
+    },
+  })
+
+  function sendFrom(chunk: Buffer, offset: number, callback: (error?: Error | null) => void): void {
+    const end = offset + maxChunkBytes
+    const piece = offset === 0 && chunk.length <= maxChunkBytes ? chunk : chunk.subarray(offset, end)
+    ws.send(piece, { binary: true }, (error) => {
+      if (error || end >= chunk.length) callback(error)
+      else sendFrom(chunk, end, callback)
+    })
+  }
+
+  ws.on('message', (data, isBinary) => {
+    if (isBinary) {
+      if (!stream.push(data)) ws.pause()
+      return
+    }
+    peerEnded = true
+    stream.push(null)
+  })
+  ws.on('error', (error) => stream.destroy(error))
+  ws.on('close', (code) => {
+    if (peerEnded && stream.writableFinished) return
+    const tooBig = code === closeCodes.tooBig
+    const what = tooBig ? 'a message was too long for the relay' : 'the connection was cut'
+    stream.destroy(new SeamError(tooBig ? 'LIMIT' : 'RESET', `${what} (close code ${code})`))
+  })
+  return stream
+}
