@@ -4,11 +4,18 @@
  *
  * @packageDocumentation
  */
+import { zstd } from '@seamline/codec-zstd'
+import { bf16 } from '@seamline/codecs/bf16'
 import { f16 } from '@seamline/codecs/f16'
 import { f32 } from '@seamline/codecs/f32'
-import { type CodecFactory, type Framing, SeamError, type Transport } from '@seamline/core'
+import { q8_0 } from '@seamline/codecs/q8_0'
+import { type CodecFactory, type FramingFactory, SeamError, type Transport } from '@seamline/core'
+import { msgpack } from '@seamline/framing/msgpack'
 import { protobuf } from '@seamline/framing/protobuf'
+import { relay } from '@seamline/transports/relay'
+import type { Security } from '@seamline/transports/security'
 import { tcp } from '@seamline/transports/tcp'
+import { ws } from '@seamline/transports/ws'
 
 export {
   type LocalStage,
@@ -19,16 +26,50 @@ export {
 } from './local-workers.ts'
 export type { EngineSettings, LinkSettings, Regime, SeamSettings } from './settings.ts'
 
-export const codecs: ReadonlyMap<string, CodecFactory> = new Map([f32, f16].map((make) => [make().id, make]))
+/** In the order in which a worker prefers to receive hidden rows; lossy ones are used only when asked for by name. */
+export const codecs: ReadonlyMap<string, CodecFactory> = byId(
+  f32,
+  f16,
+  bf16,
+  q8_0,
+  zstd(f32),
+  zstd(f16, { shuffle: true }),
+  zstd(bf16, { shuffle: true }),
+  zstd(q8_0),
+)
 
-export const framings: ReadonlyMap<string, () => Framing> = new Map([['protobuf', protobuf]])
+export const framings: ReadonlyMap<string, FramingFactory> = byId(protobuf, msgpack)
+
+/** What a transport needs beyond an address. */
+export interface TransportSettings {
+  /** TLS with a pinned certificate and a shared secret. `relay` always needs it. */
+  readonly security?: Security
+  /** The secret of a relay's operator. */
+  readonly access?: string
+}
 
 /** Transports that reach another process. */
-export const transports: ReadonlyMap<string, () => Transport> = new Map([['tcp', tcp]])
+export const transports: ReadonlyMap<string, (settings?: TransportSettings) => Transport> = new Map([
+  ['tcp', ({ security } = {}) => tcp(security === undefined ? {} : { security })],
+  ['ws', ({ security } = {}) => ws(security === undefined ? {} : { security })],
+  [
+    'relay',
+    ({ security, access } = {}) => {
+      if (security === undefined) throw new SeamError('USAGE', 'a relay is used with TLS and a secret only')
+      return relay({ secret: security.secret, security, ...(access === undefined ? {} : { access }) })
+    },
+  ],
+] satisfies [string, (settings?: TransportSettings) => Transport][])
 
 /** Throws `USAGE` with the names that exist. */
 export function named<T>(what: string, choices: ReadonlyMap<string, T>, name: string): T {
   const found = choices.get(name)
   if (found !== undefined) return found
   throw new SeamError('USAGE', `there is no ${what} "${name}"; choose from ${[...choices.keys()].join(', ')}`)
+}
+
+function byId<T extends { readonly id: string }>(
+  ...makes: readonly (() => T)[]
+): ReadonlyMap<string, () => T> {
+  return new Map(makes.map((make) => [make().id, make]))
 }

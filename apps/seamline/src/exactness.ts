@@ -13,8 +13,8 @@ export interface Composition {
   readonly regime: string
   /** Sequences that may share a decode step. */
   readonly rows: number
-  /** Name of the codec. */
-  readonly codec: string
+  /** Name of the codec that was asked for. */
+  readonly codec?: string | undefined
 }
 
 export function exactnessOf({ regime, rows, codec }: Composition): Exactness {
@@ -22,7 +22,8 @@ export function exactnessOf({ regime, rows, codec }: Composition): Exactness {
   if (regime !== 'uniform' && rows > 1) {
     reasons.push(`up to ${rows} rows share a step: equal only to a run with the same sequences in each step`)
   }
-  if (named('codec', codecs, codec)().lossy) reasons.push(`codec ${codec} rounds hidden rows`)
+  if (codec !== undefined && named('codec', codecs, codec)().lossy)
+    reasons.push(`codec ${codec} rounds hidden rows`)
   return { regime, bitExact: reasons.length === 0, because: reasons.join('; ') }
 }
 

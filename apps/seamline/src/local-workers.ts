@@ -2,8 +2,9 @@ import { spawn } from 'node:child_process'
 import { dirname, join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
-import { isErrorCode, isSeamError, SeamError } from '@seamline/core'
+import { isErrorCode, isSeamError, SeamError, type TransportAddress } from '@seamline/core'
 import { DEFAULT_LIVENESS_MS } from '@seamline/runtime'
+import { STARTING_BEATS, STARTING_LINE } from './child.ts'
 import { ExitCode, exitCodeOf } from './exit-codes.ts'
 import type { EngineSettings, LinkSettings } from './settings.ts'
 
@@ -27,7 +28,7 @@ export interface LocalWorkersOptions {
 /** The line that a worker prints when it is ready. */
 export interface LocalWorker {
   readonly name: string
-  readonly address: string
+  readonly addresses: readonly TransportAddress[]
   readonly pid: number
   readonly layerFirst: number
   readonly layerEnd: number
@@ -53,14 +54,11 @@ const CLOSE_MS = 3000
 /** After a fault nobody waits long for a process that may be the one that hangs. */
 export const FAULT_GRACE_MS = 500
 const EXPLAIN_MS = 300
-/** What a local worker prints while it starts, as often as {@link STARTING_BEATS} in a liveness deadline. */
-export const STARTING_LINE = '{"starting":true}'
-export const STARTING_BEATS = 5
 const LAST_LINES = 8
 
 /**
- * Starts one worker process a stage on loopback and waits until all are ready. The processes end with this one, however
- * it ends. Rejects with the first failure and leaves nothing running.
+ * Starts one worker process a stage on loopback, and where they meet in a relay that one too, and waits until all are ready. The
+ * processes end with this one, however it ends. Rejects with the first failure and leaves nothing running.
  */
 export async function startLocalWorkers(options: LocalWorkersOptions): Promise<LocalWorkers> {
   const { signal, startTimeoutMs = DEFAULT_START_TIMEOUT_MS } = options
@@ -71,16 +69,39 @@ export async function startLocalWorkers(options: LocalWorkersOptions): Promise<L
     ended = error
     options.onExit?.(error)
   }
-  const children = options.stages.map((stage, index) =>
-    startChild(
-      options.names?.[index] ?? `worker-${index}`,
-      argumentsFor(stage, options),
-      options.link?.liveness ?? DEFAULT_LIVENESS_MS,
-      onEnd,
-    ),
-  )
+  const livenessMs = options.link?.liveness ?? DEFAULT_LIVENESS_MS
+  /** In the order of their start: each may need the ones before it to leave in good order. */
+  const generations: Child<unknown>[][] = [[], []]
+  const start = <Ready>(
+    generation: 0 | 1,
+    name: string,
+    args: readonly string[],
+    parse: (line: string) => Ready | undefined,
+  ) => {
+    if (closing !== undefined) throw new SeamError('ABORTED', `${name} was not started any more`)
+    const child = startChild({ name, args, livenessMs, onEnd, parse })
+    generations[generation]!.push(child)
+    return child.ready
+  }
+  async function startAll(): Promise<readonly LocalWorker[]> {
+    const relay =
+      options.link?.transport === 'relay'
+        ? await start(0, 'relay', ['relay', '--listen', '127.0.0.1:0'], parseRelay)
+        : undefined
+    return Promise.all(
+      options.stages.map((stage, index) => {
+        const name = options.names?.[index] ?? `worker-${index}`
+        const listen = relay === undefined ? '127.0.0.1:0' : `${relay.address}/stage-${index}`
+        const args = ['worker', '--name', name, '--listen', listen, ...argumentsFor(stage, options)]
+        return start(1, name, args, parseReady)
+      }),
+    )
+  }
   const close = (graceMs = CLOSE_MS) => {
-    closing ??= Promise.all(children.map((child) => child.stop(graceMs))).then(() => {})
+    closing ??= (async () => {
+      for (const children of generations.toReversed())
+        await Promise.all(children.map((child) => child.stop(graceMs)))
+    })()
     return closing
   }
   let timer: NodeJS.Timeout | undefined
@@ -93,7 +114,7 @@ export async function startLocalWorkers(options: LocalWorkersOptions): Promise<L
       signal?.addEventListener('abort', onAbort)
       if (signal?.aborted === true) onAbort()
     })
-    const workers = await Promise.race([Promise.all(children.map(({ ready }) => ready)), stopped])
+    const workers = await Promise.race([startAll(), stopped])
     return {
       workers,
       async explain(error) {
@@ -134,34 +155,43 @@ function argumentsFor(stage: LocalStage, { engine, link }: LocalWorkersOptions):
   ]
 }
 
-function linkArguments({ framing, transport, liveness }: LinkSettings): string[] {
-  return [...['--framing', framing, '--transport', transport], ...['--liveness', String(liveness)]]
+function linkArguments({ framing, transport, liveness, secure, identity }: LinkSettings): string[] {
+  return [
+    ...['--transport', transport, '--liveness', String(liveness)],
+    ...(framing === undefined ? [] : ['--framing', framing]),
+    ...(secure === true ? ['--secure'] : []),
+    ...(identity === undefined ? [] : ['--identity', identity]),
+  ]
 }
 
-interface Child {
-  readonly ready: Promise<LocalWorker>
+interface ChildOptions<Ready> {
+  readonly name: string
+  /** Command and options. */
+  readonly args: readonly string[]
+  readonly livenessMs: number
+  readonly onEnd: (error: SeamError) => void
+  /** Reads the line that says that the process is ready; undefined for any other. */
+  readonly parse: (line: string) => Ready | undefined
+}
+
+interface Child<Ready> {
+  readonly ready: Promise<Ready>
   stop(graceMs: number): Promise<void>
 }
 
-function startChild(
-  name: string,
-  args: readonly string[],
-  livenessMs: number,
-  onEnd: (error: SeamError) => void,
-): Child {
+function startChild<Ready>({ name, args, livenessMs, onEnd, parse }: ChildOptions<Ready>): Child<Ready> {
   // A process group of its own: Ctrl-C on a terminal reaches the parent, which ends the children in good order.
-  const child = spawn(
-    process.execPath,
-    [BIN, 'worker', '--name', name, '--listen', '127.0.0.1:0', '--exit-with-stdin', '--json', ...args],
-    { stdio: ['pipe', 'pipe', 'pipe'], detached: true },
-  )
+  const child = spawn(process.execPath, [BIN, ...args, '--exit-with-stdin', '--json'], {
+    stdio: ['pipe', 'pipe', 'pipe'],
+    detached: true,
+  })
   child.stdin.on('error', () => {}) // it may be gone already
   const lastLines: string[] = []
   createInterface(child.stderr).on('line', (line) => {
     lastLines.push(line)
     if (lastLines.length > LAST_LINES) lastLines.shift()
   })
-  let ready: LocalWorker | undefined
+  let ready: Ready | undefined
   const exited = new Promise<void>((resolve) => {
     child.once('error', () => resolve()) // it could not be started
     child.once('close', () => resolve())
@@ -185,7 +215,7 @@ function startChild(
       createInterface(child.stdout).on('line', (line) => {
         heardMs = performance.now()
         if (ready !== undefined || line === STARTING_LINE) return
-        ready = parseReady(line)
+        ready = parse(line)
         if (ready === undefined) {
           refusal += line
           return
@@ -218,15 +248,14 @@ function startChild(
 
 function endOf(
   name: string,
-  ready: LocalWorker | undefined,
+  ready: unknown,
   code: number | null,
   signal: NodeJS.Signals | null,
   lastLines: readonly string[],
 ): SeamError {
-  const who =
-    ready === undefined
-      ? name
-      : `${name} (layers ${ready.layerFirst}-${ready.layerEnd}, process ${ready.pid})`
+  const { layerFirst, layerEnd, pid } = (ready ?? {}) as Partial<LocalWorker>
+  const layers = layerFirst === undefined ? '' : `layers ${layerFirst}-${layerEnd}, `
+  const who = pid === undefined ? name : `${name} (${layers}process ${pid})`
   const how = signal === null ? `ended with exit status ${code}` : `was ended by ${signal}`
   const said = lastLines.length === 0 ? '' : `; its last lines: ${lastLines.join(' | ')}`
   return new SeamError('WORKER', `${who} ${how}${said}`, { worker: name })
@@ -234,8 +263,13 @@ function endOf(
 
 function parseReady(line: string): LocalWorker | undefined {
   const found = parseJson(line)
-  if (typeof found?.address !== 'string' || typeof found.pid !== 'number') return undefined
+  if (!Array.isArray(found?.addresses) || typeof found.pid !== 'number') return undefined
   return found as unknown as LocalWorker
+}
+
+function parseRelay(line: string): { readonly address: string; readonly pid: number } | undefined {
+  const { address, pid } = parseJson(line) ?? {}
+  return typeof address === 'string' && typeof pid === 'number' ? { address, pid } : undefined
 }
 
 /** The error that a worker printed instead of its ready line. */

@@ -67,14 +67,23 @@ const DEFAULT_CONTEXT = 4096
 
 /** Options of a command that coordinates workers: how they compute and what lies between them. */
 export function addPipelineOptions(command: Command): Command {
-  return addLinkOptions(addEngineOptions(command))
-    .addOption(byName('--codec <name>', 'how hidden rows are encoded', codecs).default('f32'))
-    .option(
-      '--progress-deadline <ms>',
-      'a compute step may take this long, and a wait without any step finished',
-      integer(100, 86_400_000),
-      60_000,
-    )
+  return addChainOptions(command).addOption(
+    byName(
+      '--codec <name>',
+      'how hidden rows are encoded (default: any lossless one that both ends have)',
+      codecs,
+    ),
+  )
+}
+
+/** The same without the codec. */
+export function addChainOptions(command: Command): Command {
+  return addLinkOptions(addEngineOptions(command)).option(
+    '--progress-deadline <ms>',
+    'a compute step may take this long, and a wait without any step finished',
+    integer(100, 86_400_000),
+    60_000,
+  )
 }
 
 /** Options of a worker: the coordinator picks one of its codecs, and watches its progress. */
@@ -84,10 +93,25 @@ export function addWorkerOptions(command: Command): Command {
   )
 }
 
+/** Options of commands that talk to workers elsewhere. */
+export function addSecurityOptions(command: Command): Command {
+  return command.option(
+    '--identity <dir>',
+    "folder of this machine's key, certificate and secret, made on first use (default: SEAMLINE_IDENTITY_DIR, else in the user's state folder)",
+  )
+}
+
 function addLinkOptions(command: Command): Command {
   return command
-    .addOption(byName('--framing <name>', 'how messages become bytes', framings).default('protobuf'))
-    .addOption(byName('--transport <name>', 'what carries the bytes', transports).default('tcp'))
+    .addOption(byName('--framing <name>', 'how messages become bytes (default: all are offered)', framings))
+    .addOption(
+      byName(
+        '--transport <name>',
+        'what carries the bytes, for addresses that name none',
+        transports,
+      ).default('tcp'),
+    )
+    .option('--secure', 'TLS and a shared secret also on loopback; addresses then end in #FINGERPRINT')
     .option('--liveness <ms>', 'a process that is silent for this long is dead', integer(50, 3_600_000), 5000)
 }
 

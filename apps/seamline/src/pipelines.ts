@@ -1,19 +1,30 @@
 import { availableParallelism } from 'node:os'
-import { type LinkFacts, SeamError } from '@seamline/core'
+import { type FramingFactory, type LinkFacts, SeamError, type TransportAddress } from '@seamline/core'
 import { connectPipeline, type Pipeline } from '@seamline/runtime'
-import { codecs, framings, type LocalStage, named, startLocalWorkers, transports } from './cluster.ts'
+import {
+  framings,
+  type LocalStage,
+  named,
+  startLocalWorkers,
+  type TransportSettings,
+  transports,
+} from './cluster.ts'
 import type { Context } from './command.ts'
+import { identityDir, loadSecurity, withTemporaryIdentity } from './identity.ts'
 import { FAULT_GRACE_MS } from './local-workers.ts'
 import type { EngineSettings, SeamSettings } from './settings.ts'
 import type { Ui } from './ui.ts'
 
-interface Address {
+/** A worker and where it may be reached, best address first. */
+export interface NamedWorker {
   readonly name: string
-  readonly address: string
+  readonly addresses: readonly TransportAddress[]
 }
 
 interface ConnectOptions {
   readonly seam: SeamSettings
+  /** What transports need; loaded from the identity of this machine where addresses ask for it. */
+  readonly transport?: TransportSettings
   readonly expected: Partial<LinkFacts>
   /** Sequences that may share a decode step. @default 1 */
   readonly rowsPerStep?: number
@@ -28,7 +39,7 @@ interface LocalOptions extends ConnectOptions {
 /** Connects running workers, hands the pipeline to `use` and leaves the workers running. */
 export async function withRemotePipeline<T>(
   { signal }: Context,
-  workers: readonly Address[],
+  workers: readonly NamedWorker[],
   options: ConnectOptions,
   use: (pipeline: Pipeline) => Promise<T>,
 ): Promise<T> {
@@ -48,6 +59,20 @@ export async function withRemotePipeline<T>(
  * happens. A process that ends on its own is the error that comes out, rather than the broken link it leaves.
  */
 export async function withLocalPipeline<T>(
+  context: Context,
+  options: LocalOptions,
+  use: (pipeline: Pipeline) => Promise<T>,
+): Promise<T> {
+  const { seam } = options
+  if (seam.secure !== true && seam.transport !== 'relay') return startAndConnect(context, options, use)
+  return withTemporaryIdentity(async (identity) => {
+    const security = await loadSecurity(identity)
+    const local = { ...options, seam: { ...seam, secure: true, identity }, transport: { security } }
+    return startAndConnect(context, local, use)
+  })
+}
+
+async function startAndConnect<T>(
   { ui, signal }: Context,
   options: LocalOptions,
   use: (pipeline: Pipeline) => Promise<T>,
@@ -75,19 +100,35 @@ export async function withLocalPipeline<T>(
   }
 }
 
-function connect(
-  workers: readonly Address[],
-  { seam, expected, rowsPerStep = 1 }: ConnectOptions,
+async function connect(
+  workers: readonly NamedWorker[],
+  { seam, expected, transport, rowsPerStep = 1 }: ConnectOptions,
   signal: AbortSignal,
 ): Promise<Pipeline> {
+  const used = new Set(workers.flatMap(({ addresses }) => addresses.map((at) => at.transport)))
+  const settings = transport ?? (await transportSettings(seam, workers))
   return connectPipeline({
-    ...{ workers, codecs, expected, rowsPerStep, signal },
-    codec: seam.codec,
-    transport: named('transport', transports, seam.transport)(),
-    framings: [named('framing', framings, seam.framing)()],
+    ...{ workers, expected, rowsPerStep, signal },
+    transports: new Map([...used].map((id) => [id, named('transport', transports, id)(settings)])),
+    framings: allowedFramings(seam.framing),
+    ...(seam.codec === undefined ? {} : { codecs: [seam.codec] }),
     livenessMs: seam.liveness,
     progressMs: seam.progressDeadline,
   })
+}
+
+/** Security where it was asked for, or where an address carries a fingerprint. */
+async function transportSettings(
+  { secure, identity = identityDir() }: SeamSettings,
+  workers: readonly NamedWorker[],
+): Promise<TransportSettings> {
+  const pinned = workers.some(({ addresses }) => addresses.some(({ address }) => address.includes('#')))
+  return secure === true || pinned ? { security: await loadSecurity(identity) } : {}
+}
+
+/** The one named, or all. */
+export function allowedFramings(name: string | undefined): readonly FramingFactory[] {
+  return name === undefined ? [...framings.values()] : [named('framing', framings, name)]
 }
 
 /** Says so when the compute threads of the stages are more than the cores: a thread that waits in llama.cpp spins. */

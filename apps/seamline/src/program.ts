@@ -5,6 +5,7 @@ import { certifyAllCommand } from './commands/certify-all.ts'
 import { demoCommand } from './commands/demo.ts'
 import { doctorCommand } from './commands/doctor.ts'
 import { overheadCommand } from './commands/overhead.ts'
+import { relayCommand } from './commands/relay.ts'
 import { runCommand } from './commands/run.ts'
 import { splitCommand } from './commands/split.ts'
 import { synthCommand } from './commands/synth.ts'
@@ -21,6 +22,7 @@ export function createProgram(): Command {
     .addCommand(doctorCommand())
     .addCommand(splitCommand())
     .addCommand(workerCommand())
+    .addCommand(relayCommand())
     .addCommand(runCommand())
     .addCommand(certifyCommand())
     .addCommand(certifyAllCommand())

@@ -19,15 +19,22 @@ export type Regime = 'per-row' | 'uniform'
 
 /** What carries messages between two processes; names as in `--help`. */
 export interface LinkSettings {
-  readonly framing: string
+  /** The only framing allowed. @default all */
+  readonly framing?: string
+  /** Of addresses that name none. */
   readonly transport: string
+  /** TLS and a shared secret also where nothing demands it. */
+  readonly secure?: boolean
+  /** Folder of this machine's key, certificate and secret. @default {@link identityDir} */
+  readonly identity?: string
   /** Milliseconds of silence after which a process is dead. */
   readonly liveness: number
 }
 
 /** What a coordinator adds to that. */
 export interface SeamSettings extends LinkSettings {
-  readonly codec: string
+  /** The only codec allowed. @default any lossless one that both ends of a link have */
+  readonly codec?: string
   /** Milliseconds that a compute step, or a wait without any finished step, may take. */
   readonly progressDeadline: number
 }

@@ -2,7 +2,8 @@ import { SeamError } from '@seamline/core'
 import { countValue, type LayerRange, openModel } from '@seamline/gguf'
 import type { Pipeline } from '@seamline/runtime'
 import { InvalidArgumentError, Option } from 'commander'
-import { type Context, command, integer } from '../command.ts'
+import { codecs, named } from '../cluster.ts'
+import { type Context, command, integer, number } from '../command.ts'
 import {
   type Batched,
   type Comparison,
@@ -12,8 +13,9 @@ import {
 } from '../compare.ts'
 import { type Exactness, exactnessOf } from '../exactness.ts'
 import { ExitCode } from '../exit-codes.ts'
+import { type CodecComparison, compareCodec } from '../lossy.ts'
 import { warnOfHome } from '../model-dir.ts'
-import { addPipelineOptions, type EngineOptions, engineSettings, rowsOption } from '../options.ts'
+import { addChainOptions, type EngineOptions, engineSettings, rowsOption } from '../options.ts'
 import { withLocalPipeline } from '../pipelines.ts'
 import {
   checkSplitOf,
@@ -27,10 +29,13 @@ import {
 import { comparePace, type Pace } from '../price.ts'
 import { randomTokens } from '../random-tokens.ts'
 import type { SeamSettings } from '../settings.ts'
-import { milliseconds, table, type Ui } from '../ui.ts'
+import { milliseconds, percent, table, type Ui } from '../ui.ts'
 import { layersOption, stagesOption } from './split.ts'
 
-interface CertifyOptions extends EngineOptions, SeamSettings {
+interface CertifyOptions extends EngineOptions, Omit<SeamSettings, 'codec'> {
+  readonly codec?: readonly string[]
+  readonly minTop1: number
+  readonly maxKl: number
   readonly model: string
   readonly stages?: number
   readonly layers?: readonly LayerRange[]
@@ -76,6 +81,13 @@ export function certifyCommand() {
       `tokens to generate after each prompt (default: ${DEFAULT_TOKENS}, within the context)`,
       integer(1),
     )
+    .option(
+      '--codec <names>',
+      `how hidden rows are encoded, one codec or several (default: lossless); one of ${[...codecs.keys()].join(', ')}`,
+      codecNames,
+    )
+    .option('--min-top1 <share>', 'least agreement that a lossy codec must reach', number(0, 1), 0.95)
+    .option('--max-kl <nats>', 'most mean divergence that a lossy codec may have', number(0, 100), 0.01)
     .addHelpText(
       'after',
       `
@@ -84,16 +96,23 @@ logits of every step bit for bit, and the tokens. Prompts are random tokens, alw
 
 With --rows above 1 the whole model computes the sequences again in the very steps that they shared. With --regime
 uniform it runs each alone, one token at a time, and the split model runs them batched, in windows of ${WINDOWS.join(', ')} known
-tokens where they fit into a chunk, and with known tokens as part of the prompt. What uniform costs beside per-row is printed too.`,
+tokens where they fit into a chunk, and with known tokens as part of the prompt. What uniform costs beside per-row is printed too.
+
+With a lossy --codec the split model runs over lossless links and over that codec: equal tokens of free runs, the same choice
+after the same tokens (top-1), the divergence of the distributions in nats, and bytes per token. Worse than --min-top1 or
+--max-kl is a failed check.`,
     )
-  return addPipelineOptions(made)
+  return addChainOptions(made)
 }
 
 async function run(context: Context, options: CertifyOptions): Promise<ExitCode> {
   const { ui, signal } = context
-  const { model, codec } = options
+  const { model, codec: names = [] } = options
   warnOfHome(ui, model)
   const split = await splitFor(context, options)
+  if (names.some((name) => named('codec', codecs, name)().lossy)) return certifyLossy(context, options, split)
+  const { codec: _, ...rest } = options
+  const seam = names[0] === undefined ? rest : { ...rest, codec: names[0] }
   const { manifest } = split
   const isUniform = options.regime === 'uniform'
   const k = options.k ?? (isUniform ? 4 : 1)
@@ -104,9 +123,9 @@ async function run(context: Context, options: CertifyOptions): Promise<ExitCode>
     ui.note(`${tokens} new tokens after each prompt, which the context of ${engine.ctx} tokens allows`)
   }
   const prompts = promptsFor({ ...options, k, tokens }, manifest.vocabulary, engine.ctx, model)
-  const reference = { seam: options, engine, stages: [{ model }], names: ['unsplit'], expected: {} }
+  const reference = { seam, engine, stages: [{ model }], names: ['unsplit'], expected: {} }
   const candidate = {
-    ...{ seam: options, engine, rowsPerStep: rows },
+    ...{ seam, engine, rowsPerStep: rows },
     ...{ stages: splitStages(split), expected: splitFacts(split) },
   }
   const results: Comparison[] = []
@@ -143,7 +162,7 @@ async function run(context: Context, options: CertifyOptions): Promise<ExitCode>
       )
     }),
   )
-  const exactness = exactnessOf({ regime: engine.regime, rows, codec })
+  const exactness = exactnessOf({ regime: engine.regime, rows, codec: names[0] })
   return report(ui, split, model, {
     k,
     tokens,
@@ -155,6 +174,56 @@ async function run(context: Context, options: CertifyOptions): Promise<ExitCode>
     price,
     results,
   })
+}
+
+/** Compares each lossy codec with lossless links, one sequence at a time. */
+async function certifyLossy(
+  context: Context,
+  options: CertifyOptions,
+  split: PreparedSplit,
+): Promise<ExitCode> {
+  const { ui, signal } = context
+  const { model, codec: names = [], minTop1, maxKl, ...seam } = options
+  if (options.regime === 'uniform' || (options.rows ?? 1) > 1 || (options.k ?? 1) > 1)
+    throw new SeamError(
+      'USAGE',
+      'a lossy codec is certified one sequence at a time: leave --k, --rows and --regime',
+    )
+  const { manifest } = split
+  const engine = engineSettings(options, manifest.contextLength, 1)
+  const tokens = options.tokens ?? tokensWithin(engine.ctx, options.prompts)
+  const prompts = promptsFor({ ...options, k: 1, tokens }, manifest.vocabulary, engine.ctx, model).flat()
+  const stages = { engine, stages: splitStages(split), expected: splitFacts(split) }
+  const results: (CodecComparison & { readonly within: boolean })[] = []
+  await withLocalPipeline(context, { ...stages, seam }, async (lossless) => {
+    for (const codec of names) {
+      const over = { ...stages, seam: { ...seam, codec } }
+      let steps = 0
+      const onStep = () => ui.progress(`comparing ${codec} with lossless links: step ${++steps}`)
+      const compared = await withLocalPipeline(context, over, (lossy) =>
+        compareCodec({ lossless, lossy, codec, prompts, tokens, signal, onStep }),
+      )
+      results.push({ ...compared, within: compared.top1Agreement >= minTop1 && compared.meanKl <= maxKl })
+    }
+  })
+  const certified = results.every(({ within }) => within)
+  const ranges = manifest.stages.map(rangeText)
+  ui.print(`${model}: layers ${ranges.join(', ')}; ${prompts.length} prompts, ${tokens} tokens each`)
+  ui.print(
+    table(
+      ['codec', 'equal tokens', 'top-1', 'mean KL', 'largest KL', 'B/token', 'of lossless', ''],
+      results.map((result) => [
+        ...[result.codec, percent(result.tokenAgreement), percent(result.top1Agreement)],
+        ...[result.meanKl.toExponential(2), result.maxKl.toExponential(2), result.bytesPerToken.toFixed(0)],
+        ...[percent(result.bytesPerToken / result.losslessBytesPerToken), result.within ? 'within' : 'WORSE'],
+      ]),
+      [1, 2, 3, 4, 5, 6],
+    ),
+  )
+  const limits = `top-1 at least ${percent(minTop1)}, mean KL at most ${maxKl} nats`
+  ui.print(certified ? `Within the limits: ${limits}.` : `NOT within the limits: ${limits}.`)
+  ui.result({ certified, limits: { minTop1, maxKl }, tokens, stages: ranges, codecs: results })
+  return certified ? ExitCode.OK : ExitCode.CHECK_FAILED
 }
 
 interface Price {
@@ -321,4 +390,11 @@ function lengths(text: string): number[] {
   const found = text.split(',').map(Number)
   if (found.every((length) => Number.isSafeInteger(length) && length >= 1)) return found
   throw new InvalidArgumentError('Whole numbers from 1 are needed, for example 1,7,128.')
+}
+
+function codecNames(text: string): string[] {
+  const found = text.split(',').map((name) => name.trim())
+  const unknown = found.find((name) => !codecs.has(name))
+  if (unknown === undefined) return found
+  throw new InvalidArgumentError(`Allowed choices are ${[...codecs.keys()].join(', ')}.`)
 }

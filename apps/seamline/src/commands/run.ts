@@ -3,13 +3,17 @@ import type { LayerRange } from '@seamline/gguf'
 import type { Tokenizer } from '@seamline/llama/tokenizer'
 import type { Pipeline } from '@seamline/runtime'
 import { Option } from 'commander'
+import type { TransportSettings } from '../cluster.ts'
 import { type Context, command, integer } from '../command.ts'
 import { exactnessOf, noteExactness } from '../exactness.ts'
 import { type GeneratedText, generateText } from '../generate.ts'
+import { identityDir, loadSecurity } from '../identity.ts'
+import { decodeJoin, type Join, parseAddress } from '../join.ts'
 import { warnOfHome } from '../model-dir.ts'
 import {
   addPipelineOptions,
   addSamplerOptions,
+  addSecurityOptions,
   type EngineOptions,
   engineSettings,
   expectedFacts,
@@ -17,7 +21,7 @@ import {
   type SamplerOptions,
   samplerSettings,
 } from '../options.ts'
-import { warnOfThreads, withLocalPipeline, withRemotePipeline } from '../pipelines.ts'
+import { type NamedWorker, warnOfThreads, withLocalPipeline, withRemotePipeline } from '../pipelines.ts'
 import { prepareSplit, readSplit, splitFacts, splitStages } from '../prepare.ts'
 import type { SeamSettings } from '../settings.ts'
 import { withTokenizer } from '../tokenizer.ts'
@@ -26,6 +30,7 @@ import { layersOption } from './split.ts'
 
 interface RunOptions extends EngineOptions, SeamSettings, SamplerOptions {
   readonly workers?: readonly string[]
+  readonly join?: readonly Join[]
   readonly manifest?: string
   readonly local?: number
   readonly layers?: readonly LayerRange[]
@@ -42,9 +47,18 @@ const DEFAULT_MAX_TOKENS = 256
 export function runCommand() {
   const made = command<RunOptions>('run', 'generate text with a split model', run)
     .addOption(
-      new Option('--workers <addresses>', 'running workers, in any order, as HOST:PORT,HOST:PORT').argParser(
-        addresses,
-      ),
+      new Option(
+        '--workers <addresses>',
+        'running workers, in any order, as HOST:PORT,HOST:PORT or TRANSPORT=ADDRESS,…',
+      ).argParser(addresses),
+    )
+    .addOption(
+      new Option(
+        '--join <string>',
+        'what a worker printed when it started; give it again for each worker, instead of --workers',
+      )
+        .argParser((text: string, earlier: readonly Join[] = []) => [...earlier, decodeJoin(text)])
+        .conflicts(['workers', 'local', 'layers']),
     )
     .option(
       '--manifest <file>',
@@ -76,19 +90,24 @@ export function runCommand() {
 The text goes to standard output as it is generated, statistics to standard error. Neither the model nor a stage
 is needed to run against --workers, only the manifest and the tokenizer.`,
     )
-  return addPipelineOptions(addSamplerOptions(made))
+  return addSecurityOptions(addPipelineOptions(addSamplerOptions(made)))
 }
 
 async function run(context: Context, options: RunOptions): Promise<undefined> {
-  const { local, layers, model, workers, manifest, rows = 1 } = options
+  const { local, layers, model, manifest, rows = 1 } = options
   const cut = layers ?? local
+  const workers = namedWorkers(options)
   if (workers !== undefined && manifest !== undefined && cut === undefined && model === undefined) {
     const split = await readSplit(manifest)
     const expected = { ...splitFacts(split), ...expectedFacts(options) }
-    const named = workers.map((address, i) => ({ name: `worker #${i + 1}`, address }))
+    const transport = await joinedSettings(options)
+    const settings = { seam: options, expected, rowsPerStep: rows }
     await withTokenizer(split, (tokenizer) =>
-      withRemotePipeline(context, named, { seam: options, expected, rowsPerStep: rows }, (pipeline) =>
-        generateAll(context, options, pipeline, tokenizer),
+      withRemotePipeline(
+        context,
+        workers,
+        transport === undefined ? settings : { ...settings, transport },
+        (pipeline) => generateAll(context, options, pipeline, tokenizer),
       ),
     )
     return undefined
@@ -96,7 +115,7 @@ async function run(context: Context, options: RunOptions): Promise<undefined> {
   if (cut === undefined || model === undefined || workers !== undefined || manifest !== undefined) {
     throw new SeamError(
       'USAGE',
-      'give --workers HOST:PORT,… and --manifest FILE, or --local N (or --layers RANGES) and --model FILE, and nothing of the other',
+      'give --workers HOST:PORT,… (or --join STRING) and --manifest FILE, or --local N (or --layers RANGES) and --model FILE, and nothing of the other',
     )
   }
   warnOfHome(context.ui, model)
@@ -117,6 +136,28 @@ async function run(context: Context, options: RunOptions): Promise<undefined> {
     ),
   )
   return undefined
+}
+
+function namedWorkers({ workers, join, transport }: RunOptions): NamedWorker[] | undefined {
+  const addressed =
+    join?.map(({ addresses }) => addresses) ?? workers?.map((address) => [parseAddress(address, transport)])
+  return addressed?.map((addresses, i) => ({ name: `worker #${i + 1}`, addresses }))
+}
+
+/** The secrets that the join strings carry; one for all workers. */
+async function joinedSettings({ join, identity }: RunOptions): Promise<TransportSettings | undefined> {
+  const first = join?.[0]
+  if (first === undefined) return undefined
+  const other = join?.findIndex(({ secret }) => secret !== first.secret) ?? -1
+  if (other > 0) {
+    throw new SeamError(
+      'USAGE',
+      `join strings 1 and ${other + 1} carry different secrets: start that worker with --join and the string of the first one`,
+    )
+  }
+  const access = join?.find((each) => each.access !== undefined)?.access
+  const security = await loadSecurity(identity ?? identityDir(), first.secret)
+  return access === undefined ? { security } : { security, access }
 }
 
 /** One prompt streams; several run at once, as many as the workers have sequences, and are printed when all are done. */
@@ -159,12 +200,10 @@ async function generateAll(
   noteExactness(ui, exactness)
   if (sampler.temperature > 0) ui.note(`seed ${sampler.seed}`)
   ui.result({
-    stages: pipeline.stages.map(({ name, address, facts: { layerFirst, layerEnd } }) => ({
-      name,
-      address,
-      layerFirst,
-      layerEnd,
+    stages: pipeline.stages.map(({ name, transport, address, facts: { layerFirst, layerEnd } }) => ({
+      ...{ name, transport, address, layerFirst, layerEnd },
     })),
+    links: pipeline.links,
     ...exactness,
     sampler,
     texts: texts.map((text, i) => ({ prompt: options.prompt[i], ...text })),

@@ -1,16 +1,18 @@
-import { Socket } from 'node:net'
 import { dirname, join } from 'node:path'
-import { SeamError } from '@seamline/core'
+import { SeamError, type Transport, type TransportAddress } from '@seamline/core'
 import { modelFacts, openModel, readManifest, verifyFile } from '@seamline/gguf'
 import type { LlamaExecutorOptions } from '@seamline/llama'
 import { spanRing } from '@seamline/profiler'
 import { createWorker } from '@seamline/runtime'
 import { Option } from 'commander'
-import { codecs, framings, named, transports } from '../cluster.ts'
+import { aborted, asChild } from '../child.ts'
+import { codecs, named, type TransportSettings, transports } from '../cluster.ts'
 import { type Context, command, integer } from '../command.ts'
-import { STARTING_BEATS, STARTING_LINE } from '../local-workers.ts'
+import { identityDir, isLoopback, loadSecurity, secretFrom } from '../identity.ts'
+import { decodeJoin, encodeJoin, type Join, parseAddress } from '../join.ts'
 import { warnOfHome } from '../model-dir.ts'
-import { addWorkerOptions, type EngineOptions, engineSettings } from '../options.ts'
+import { addSecurityOptions, addWorkerOptions, type EngineOptions, engineSettings } from '../options.ts'
+import { allowedFramings } from '../pipelines.ts'
 import type { LinkSettings } from '../settings.ts'
 import { byteProgress } from '../ui.ts'
 
@@ -19,7 +21,9 @@ interface WorkerCommandOptions extends EngineOptions, LinkSettings {
   readonly manifest?: string
   readonly stage?: number
   readonly model?: string
-  readonly listen: string
+  readonly listen?: readonly string[]
+  readonly join?: Join
+  readonly relayAccess?: string
   readonly name?: string
   readonly sequences: number
   readonly exitWithStdin?: boolean
@@ -45,30 +49,36 @@ export function workerCommand() {
         .conflicts('model'),
     )
     .option('-m, --model <file>', 'instead of a stage: a whole model, which is its own only stage')
-    .option('--listen <address>', 'where to listen', '127.0.0.1:0')
+    .option(
+      '--listen <address>',
+      'where to listen, as HOST:PORT or TRANSPORT=ADDRESS; give it again for several (default: 127.0.0.1:0)',
+      repeated,
+    )
+    .option(
+      '--join <string>',
+      'take the shared secret from what another worker printed, so that one run can use both',
+      decodeJoin,
+    )
+    .option('--relay-access <file>', "file with the secret of the relay's operator")
     .option('--name <name>', 'name in errors (default: worker-<stage>)')
     .option('--sequences <n>', 'sequences that may be in flight', integer(1, 256), 1)
     .addOption(new Option('--exit-with-stdin', 'end when standard input ends').hideHelp())
     .addHelpText(
       'after',
-      '\nPrints one line of JSON when it is ready. Ends in good order on SIGINT and SIGTERM.',
+      `
+Prints one line of JSON when it is ready. Ends in good order on SIGINT and SIGTERM.
+
+Beyond loopback, through a relay and with --secure it speaks TLS 1.3 and wants a shared secret; it then prints one join string
+for \`run --join\` and \`worker --join\`. Whoever has the string can use the worker.`,
     )
-  return addWorkerOptions(made)
+  return addSecurityOptions(addWorkerOptions(made))
 }
 
 async function run(context: Context, options: WorkerCommandOptions): Promise<undefined> {
   if (options.exitWithStdin !== true) return serve(context, options, () => {})
   const { dieWithParent } = await import('@seamline/llama')
   dieWithParent()
-  const beat = () => process.stdout.write(`${STARTING_LINE}\n`)
-  beat()
-  const beats = setInterval(beat, options.liveness / STARTING_BEATS)
-  const signal = withEndOfStdin(context.signal)
-  try {
-    return await serve({ ...context, signal }, options, () => clearInterval(beats))
-  } finally {
-    clearInterval(beats)
-  }
+  return asChild(context, options.liveness, (child, onReady) => serve(child, options, onReady))
 }
 
 /** @param onReady called right before the ready line is printed */
@@ -84,6 +94,8 @@ async function serve(
   const { llamaExecutor } = await import('@seamline/llama')
   ui.progress(`loading ${source.path}`)
   const recorder = spanRing({ recording: false })
+  const listen = (options.listen ?? ['127.0.0.1:0']).map((text) => parseAddress(text, options.transport))
+  const settings = await transportSettings(options, listen)
   const executor = await llamaExecutor({
     ...{ path: source.path, facts: source.facts ?? null, inject: source.inject ?? null },
     ...{
@@ -100,10 +112,10 @@ async function serve(
     const worker = await createWorker({
       name: options.name ?? source.name,
       executor,
-      transport: named('transport', transports, options.transport)(),
-      framings: [named('framing', framings, options.framing)()],
+      transports: reachable(settings),
+      framings: allowedFramings(options.framing),
+      listen,
       codecs: codec === undefined ? codecs : new Map([[codec, named('codec', codecs, codec)]]),
-      address: options.listen,
       livenessMs: options.liveness,
       recorder,
       // Whoever started a local worker sees for itself when runs begin and end.
@@ -111,12 +123,21 @@ async function serve(
     })
     const { layerFirst, layerEnd, layerCount, contextLength, regime, engine, backend } = executor.spec
     const ready = {
-      ...{ name: worker.name, address: worker.address, pid: process.pid, stage },
+      ...{ name: worker.name, addresses: worker.addresses, pid: process.pid, stage },
       ...{ layerFirst, layerEnd, layerCount, contextLength, regime, engine, backend },
     }
+    const { security, access } = settings
+    const join =
+      security === undefined
+        ? undefined
+        : encodeJoin({
+            ...{ secret: security.secret, addresses: worker.addresses },
+            ...(access === undefined ? {} : { access }),
+          })
     ui.clear()
     onReady()
-    process.stdout.write(`${JSON.stringify(ready)}\n`)
+    if (join !== undefined && !isChild) ui.note(`to use it: pnpm seamline run --join ${join} --manifest …`)
+    process.stdout.write(`${JSON.stringify(join === undefined ? ready : { ...ready, join })}\n`)
     await aborted(signal)
     await worker.close()
   } finally {
@@ -124,6 +145,24 @@ async function serve(
     await executor.close()
   }
   return undefined
+}
+
+/** Security where it was asked for, or where somebody else could reach the worker. */
+async function transportSettings(
+  { secure, identity, join, relayAccess }: WorkerCommandOptions,
+  listen: readonly TransportAddress[],
+): Promise<TransportSettings> {
+  const access = relayAccess === undefined ? join?.access : await secretFrom(relayAccess)
+  const beyond = listen.some(({ transport, address }) => transport === 'relay' || !isLoopback(address))
+  if (secure !== true && join === undefined && !beyond) return {}
+  const security = await loadSecurity(identity ?? identityDir(), join?.secret)
+  return access === undefined ? { security } : { security, access }
+}
+
+/** Every transport there is: what neighbours use is not known beforehand. */
+function reachable(settings: TransportSettings): ReadonlyMap<string, Transport> {
+  const usable = [...transports].filter(([id]) => id !== 'relay' || settings.security !== undefined)
+  return new Map(usable.map(([id, make]) => [id, make(settings)]))
 }
 
 async function openSource({ ui, signal }: Context, options: WorkerCommandOptions): Promise<Source> {
@@ -167,22 +206,6 @@ async function openSource({ ui, signal }: Context, options: WorkerCommandOptions
   }
 }
 
-/** How long a worker without a parent may take to end. */
-const ORPHAN_MS = 3000
-
-/** Aborts also when standard input ends: the parent holds its other end, and the kernel closes it whatever kills the parent. */
-function withEndOfStdin(signal: AbortSignal): AbortSignal {
-  const controller = new AbortController()
-  const { stdin } = process
-  if (stdin instanceof Socket) stdin.unref() // it must not keep alive a worker that has failed
-  stdin.resume().once('close', () => {
-    controller.abort(new SeamError('ABORTED', 'the parent process is gone'))
-    setTimeout(() => process.exit(), ORPHAN_MS).unref()
-  })
-  return AbortSignal.any([signal, controller.signal])
-}
-
-function aborted(signal: AbortSignal): Promise<void> {
-  if (signal.aborted) return Promise.resolve()
-  return new Promise((resolve) => signal.addEventListener('abort', () => resolve(), { once: true }))
+function repeated(text: string, earlier: readonly string[] = []): string[] {
+  return [...earlier, text]
 }
