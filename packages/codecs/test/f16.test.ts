@@ -2,15 +2,7 @@ import { asBytes } from '@seamline/core'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { f16 } from '../src/f16.ts'
-
-/** The value of a binary16 bit pattern, by the formula of IEEE 754. */
-function valueOfHalf(half: number): number {
-  const sign = half & 0x8000 ? -1 : 1
-  const exponent = (half >> 10) & 31
-  const fraction = half & 0x3ff
-  if (exponent === 31) return fraction === 0 ? sign * Number.POSITIVE_INFINITY : Number.NaN
-  return exponent === 0 ? sign * fraction * 2 ** -24 : sign * (1024 + fraction) * 2 ** (exponent - 25)
-}
+import { floatOf, halfOf, sweep, valueOfHalf } from './oracle.ts'
 
 const POSITIVE = Float64Array.from({ length: 0x7c00 }, (_, half) => valueOfHalf(half))
 
@@ -37,10 +29,6 @@ function encodeAll(values: Float32Array): Uint16Array {
   const halves = new Uint16Array(values.length)
   f16().encodeInto(values, 1, values.length, asBytes(halves))
   return halves
-}
-
-function float(bits: number): number {
-  return new Float32Array(Uint32Array.of(bits).buffer)[0]!
 }
 
 /** Encodes one value: its pattern, or undefined when it is refused. */
@@ -113,7 +101,7 @@ describe('f16', () => {
       tie[0] = (POSITIVE[half]! + POSITIVE[half + 1]!) / 2
       const middle = bits[0]!
       for (const neighbour of [middle - 1, middle, middle + 1])
-        values.push(float(neighbour), -float(neighbour))
+        values.push(floatOf(neighbour), -floatOf(neighbour))
     }
     expect(encodeAll(Float32Array.from(values))).toEqual(
       Uint16Array.from(values, (value) => nearestHalf(value)!),
@@ -122,7 +110,7 @@ describe('f16', () => {
 
   it('agrees with a search over all values for 200,000 patterns spread over f32', () => {
     const values: number[] = []
-    for (let i = 0; i < 200_000; i++) values.push(float(Math.imul(i, 0x9e3779b1) >>> 0))
+    for (let i = 0; i < 200_000; i++) values.push(floatOf(Math.imul(i, 0x9e3779b1) >>> 0))
     const carried = values.filter((value) => nearestHalf(value) !== undefined)
     expect(carried.length).toBeGreaterThan(100_000)
     expect(encodeAll(Float32Array.from(carried))).toEqual(
@@ -131,6 +119,17 @@ describe('f16', () => {
     const others = values.filter((value) => nearestHalf(value) === undefined)
     expect(others.length).toBeGreaterThan(50_000)
     for (const value of others.slice(0, 5000)) expect(encodeOne(value)).toBeUndefined()
+  })
+
+  it('agrees with scalar arithmetic for every exponent, every tie and millions of patterns between', () => {
+    const codec = f16()
+    const count = sweep(0x477ff000, 1 << 13, (bits) => {
+      const halves = new Uint16Array(bits.length)
+      codec.encodeInto(new Float32Array(bits.buffer), 1, bits.length, asBytes(halves))
+      const wrong = halves.findIndex((half, i) => half !== halfOf(bits[i]!))
+      expect(wrong < 0 ? [] : [bits[wrong], halves[wrong]]).toEqual([])
+    })
+    expect(count).toBeGreaterThan(2_900_000)
   })
 
   it('agrees with a search over all values for any f32', () => {
@@ -143,7 +142,7 @@ describe('f16', () => {
   })
 
   it('refuses from 65520 on, where rounding would reach 65536', () => {
-    expect(encodeOne(float(0x477fefff))).toBe(0x7bff)
+    expect(encodeOne(floatOf(0x477fefff))).toBe(0x7bff)
     expect(encodeOne(65520)).toBeUndefined()
     expect(encodeOne(-65520)).toBeUndefined()
     expect(() => f16().encodeInto(Float32Array.of(0, 1, 2, -1e5), 2, 2, new Uint8Array(8))).toThrow(
