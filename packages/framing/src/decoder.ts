@@ -19,10 +19,10 @@ export interface HeaderFormat {
   readonly prefixBytes: number
   /** Longest prefix and header together. */
   readonly maxHeaderBytes: number
-  /** Length of prefix and header together. Throws `PROTOCOL` or `LIMIT` when that exceeds the longest. */
-  frameHeaderBytes(prefix: Uint8Array): number
-  /** Reads the header behind its prefix. Throws `PROTOCOL`. */
-  parse(prefixed: Uint8Array): Header
+  /** Length of the prefix at `start` and its header together. Throws `PROTOCOL` or `LIMIT` when that exceeds the longest. */
+  frameHeaderBytes(bytes: Uint8Array, start: number): number
+  /** Reads the header behind the prefix at `start`, up to `end`. Throws `PROTOCOL`. */
+  parse(bytes: Uint8Array, start: number, end: number): Header
 }
 
 /** The decoder of any framing whose headers have a prefix with their length and whose payloads come last. */
@@ -39,13 +39,14 @@ export function frameDecoder(format: HeaderFormat, handler: FrameHandler, limits
 
   function finishPayload(): void {
     const message = pending!
-    const payload = target.subarray(0, payloadBytes)
+    const payload = target.byteLength === payloadBytes ? target : target.subarray(0, payloadBytes)
     pending = undefined
     target = empty
     handler.message(message, payload)
   }
 
-  function startPayload(header: Header, staging: Uint8Array): number {
+  /** Moves what the stage holds of the payload from `at` on and returns how many bytes that are. */
+  function startPayload(header: Header, at: number): number {
     payloadBytes = header.payloadBytes
     target = handler.target(header.message, payloadBytes)
     if (target.byteLength < payloadBytes)
@@ -54,8 +55,8 @@ export function frameDecoder(format: HeaderFormat, handler: FrameHandler, limits
         `the target holds ${target.byteLength} B of a payload of ${payloadBytes} B`,
       )
     pending = header.message
-    filled = Math.min(staging.byteLength, payloadBytes)
-    target.set(filled === staging.byteLength ? staging : staging.subarray(0, filled))
+    filled = Math.min(staged - at, payloadBytes)
+    if (filled > 0) target.set(stage.subarray(at, at + filled))
     if (filled === payloadBytes) finishPayload()
     return filled
   }
@@ -63,9 +64,9 @@ export function frameDecoder(format: HeaderFormat, handler: FrameHandler, limits
   function walkStage(): void {
     let at = 0
     while (pending === undefined && staged - at >= format.prefixBytes) {
-      const end = at + format.frameHeaderBytes(stage.subarray(at, at + format.prefixBytes))
+      const end = at + format.frameHeaderBytes(stage, at)
       if (end > staged) break
-      const header = format.parse(stage.subarray(at, end))
+      const header = format.parse(stage, at, end)
       if (header.payloadBytes > limits.maxPayloadBytes)
         throw new SeamError(
           'LIMIT',
@@ -73,18 +74,19 @@ export function frameDecoder(format: HeaderFormat, handler: FrameHandler, limits
         )
       at = end
       if (header.payloadBytes === 0) handler.message(header.message, empty)
-      else at += startPayload(header, stage.subarray(at, staged))
+      else at += startPayload(header, at)
     }
-    if (at > 0) stage.copyWithin(0, at, staged)
+    if (at > 0 && at < staged) stage.copyWithin(0, at, staged)
     staged -= at
   }
 
   return {
     nextBuffer() {
       if (failure !== undefined) throw failure
-      const next = pending === undefined ? stage.subarray(staged) : target.subarray(filled, payloadBytes)
-      offered = next.byteLength
-      return next
+      const [memory, start, end] =
+        pending === undefined ? [stage, staged, stage.byteLength] : [target, filled, payloadBytes]
+      offered = end - start
+      return offered === memory.byteLength ? memory : memory.subarray(start, end)
     },
     received(bytes) {
       if (failure !== undefined) throw failure

@@ -18,6 +18,12 @@ export interface HeaderCodec {
   write(message: Message, payloadBytes: number): Uint8Array
   /** Reads exactly one header. Throws any error when it is malformed; nothing is retained. */
   read(header: Uint8Array): Header
+  /**
+   * Shortcuts past {@link write} and {@link read}, with the same result where they know the way: the header, without
+   * prefix, written to end at `end` of `room` behind room for a prefix, and where it starts, or -1; the header read from `start` to `end`, or undefined.
+   */
+  writeBefore?(message: Message, room: Uint8Array, end: number, payloadBytes: number): number
+  readBetween?(bytes: Uint8Array, start: number, end: number): Header | undefined
 }
 
 /**
@@ -25,8 +31,7 @@ export interface HeaderCodec {
  * for a payload on a kind without one, and `LIMIT` for a header over 64 KiB.
  */
 export function prefixedFraming(codec: HeaderCodec, { checksum = true }: FramingOptions = {}): Framing {
-  /** Valid until the next call. */
-  function writeHeader(message: Message, payloadBytes: number): Uint8Array {
+  function checkPayload(message: Message, payloadBytes: number): void {
     if (!Number.isInteger(payloadBytes) || payloadBytes < 0)
       throw new SeamError('USAGE', `${payloadBytes} is no number of payload bytes`)
     if (payloadBytes > MAX_PAYLOAD_BYTES)
@@ -36,14 +41,24 @@ export function prefixedFraming(codec: HeaderCodec, { checksum = true }: Framing
       )
     if (payloadBytes > 0 && !mayCarryPayload(message.kind))
       throw new SeamError('USAGE', `a ${message.kind} frame carries no payload, ${payloadBytes} B were given`)
+  }
+
+  function writePrefix(bytes: Uint8Array, at: number, end: number): void {
+    const start = at + PREFIX_BYTES
+    writeUint32(bytes, at, end - start)
+    writeUint32(bytes, at + 4, checksum ? crc32(bytes.subarray(start, end)) : 0)
+  }
+
+  /** Valid until the next call. */
+  function writeHeader(message: Message, payloadBytes: number): Uint8Array {
+    checkPayload(message, payloadBytes)
     const bytes = written(message, payloadBytes)
     if (bytes.byteLength > MAX_HEADER_BYTES)
       throw new SeamError(
         'LIMIT',
         `header of ${bytes.byteLength} B exceeds the limit of ${MAX_HEADER_BYTES} B`,
       )
-    writeUint32(bytes, 0, bytes.byteLength - PREFIX_BYTES)
-    writeUint32(bytes, 4, checksum ? crc32(bytes.subarray(PREFIX_BYTES)) : 0)
+    writePrefix(bytes, 0, bytes.byteLength)
     return bytes
   }
 
@@ -58,16 +73,16 @@ export function prefixedFraming(codec: HeaderCodec, { checksum = true }: Framing
   const format: HeaderFormat = {
     prefixBytes: PREFIX_BYTES,
     maxHeaderBytes: MAX_HEADER_BYTES,
-    frameHeaderBytes(prefix) {
-      const bytes = PREFIX_BYTES + readUint32(prefix, 0)
-      if (bytes > MAX_HEADER_BYTES)
-        throw new SeamError('LIMIT', `header of ${bytes} B exceeds the limit of ${MAX_HEADER_BYTES} B`)
-      return bytes
+    frameHeaderBytes(bytes, start) {
+      const total = PREFIX_BYTES + readUint32(bytes, start)
+      if (total > MAX_HEADER_BYTES)
+        throw new SeamError('LIMIT', `header of ${total} B exceeds the limit of ${MAX_HEADER_BYTES} B`)
+      return total
     },
-    parse(prefixed) {
-      const header = prefixed.subarray(PREFIX_BYTES)
-      const stated = readUint32(prefixed, 4)
-      const actual = checksum ? crc32(header) : 0
+    parse(bytes, start, end) {
+      const headerStart = start + PREFIX_BYTES
+      const stated = readUint32(bytes, start + 4)
+      const actual = checksum ? crc32(bytes.subarray(headerStart, end)) : 0
       if (stated !== actual)
         throw new SeamError(
           'PROTOCOL',
@@ -76,7 +91,9 @@ export function prefixedFraming(codec: HeaderCodec, { checksum = true }: Framing
           }`,
         )
       try {
-        return checkedPayload(codec.read(header))
+        return checkedPayload(
+          codec.readBetween?.(bytes, headerStart, end) ?? codec.read(bytes.subarray(headerStart, end)),
+        )
       } catch (error) {
         throw new SeamError('PROTOCOL', `malformed frame: ${(error as Error).message}`, { cause: error })
       }
@@ -88,6 +105,14 @@ export function prefixedFraming(codec: HeaderCodec, { checksum = true }: Framing
     protocolIds: [codec.protocolId],
     headroomBytes: 2048,
     encodeInto(message, room, payloadStart, payloadBytes) {
+      if (codec.writeBefore !== undefined && payloadStart + payloadBytes <= room.byteLength) {
+        checkPayload(message, payloadBytes)
+        const headerStart = codec.writeBefore(message, room, payloadStart, payloadBytes)
+        if (headerStart >= PREFIX_BYTES) {
+          writePrefix(room, headerStart - PREFIX_BYTES, payloadStart)
+          return headerStart - PREFIX_BYTES
+        }
+      }
       const header = writeHeader(message, payloadBytes)
       const start = payloadStart - header.byteLength
       if (!(start >= 0))

@@ -4,6 +4,7 @@ import { Refused } from './fields.ts'
 import { PREFIX_BYTES, prefixedFraming } from './frame.ts'
 import { protobufId } from './generated/protocol-ids.ts'
 import { frameKinds, type Kind, PAYLOAD_TAG, SERVICE_TAG, serviceKinds } from './protobuf-kinds.ts'
+import { readTensor, writeTensorBefore } from './tensor-wire.ts'
 import { WireReader, WireWriter } from './wire.ts'
 
 const tags = new Map<Message['kind'], readonly [tag: number, kind: Kind]>(
@@ -34,6 +35,8 @@ export const protobuf: FramingFactory = (options) => {
         return writer.uint32(PAYLOAD_TAG).uint32(payloadBytes).finish(true)
       },
       read: readHeader,
+      writeBefore: writeTensorBefore,
+      readBetween: readTensor,
     },
     options,
   )

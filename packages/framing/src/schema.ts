@@ -1,4 +1,5 @@
 import {
+  type DType,
   ErrorCode,
   type FinishReason,
   type LinkFacts,
@@ -52,6 +53,9 @@ export const FRAME_KINDS: readonly MessageKind[] = [
 ]
 /** Kinds that are fields of `Service`. */
 export const SERVICE_KINDS: readonly MessageKind[] = ['traceControl', 'traceFetch', 'stateGet', 'stateSet']
+
+/** Numbered from 1 on the wire. */
+export const DTYPES: readonly DType[] = ['f32', 'f16', 'bf16', 'q8_0', 'i32']
 
 /** The fields of every kind of message with their limits, in the order of their numbers in `proto/seamline.proto`. */
 export function messageFields(record: RecordForm): (kind: MessageKind) => Field<Message> {
@@ -141,7 +145,7 @@ export function messageFields(record: RecordForm): (kind: MessageKind) => Field<
       fragment: u31,
       rows: list(row, 4096),
       shape: pair(u31),
-      dtype: choice(['f32', 'f16', 'bf16', 'q8_0', 'i32']),
+      dtype: choice(DTYPES),
       codec: name,
       sentNs: u53,
       checksum,
