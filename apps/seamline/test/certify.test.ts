@@ -54,20 +54,28 @@ describe.skipIf(!hasStories)('certify on a trained model', () => {
     expect(report.results[0].weak).toBe(true)
   })
 
-  it('fails over a lossy codec, with the size of the difference', async () => {
-    const { code, report } = await certify(
-      '--model',
-      STORIES,
-      '--codec',
-      'f16',
-      '--prompts',
-      '7',
-      '--tokens',
-      '16',
-    )
-    expect(report.certified).toBe(false)
-    expect(report.maxAbsDiff).toBeGreaterThan(0)
-    expect(code).toBe(1)
+  it('compares lossy codecs with lossless links, one row each, and fails beyond the limits', async () => {
+    const args = ['--model', STORIES, '--prompts', '7,70', '--tokens', '16', '--codec', 'f16,q8_0']
+    const { code, report } = await certify(...args)
+    const [f16, q8] = report.codecs
+    expect([f16.codec, q8.codec]).toEqual(['f16', 'q8_0'])
+    for (const row of report.codecs) {
+      expect(row).toMatchObject({ positions: 32, within: true })
+      expect(row.top1Agreement).toBeGreaterThanOrEqual(0.95)
+      expect(row.meanKl).toBeGreaterThan(0)
+      expect(row.maxKl).toBeGreaterThanOrEqual(row.meanKl)
+    }
+    expect(q8.meanKl).toBeGreaterThan(f16.meanKl)
+    // One row of 64 values on one edge: 256, 128 and 2 * 34 bytes, and the same header.
+    const header = f16.losslessBytesPerToken - 256
+    expect(f16.bytesPerToken).toBeCloseTo(128 + header, 0)
+    expect(q8.bytesPerToken).toBeCloseTo(68 + header, 0)
+    expect(report.certified).toBe(true)
+    expect(code).toBe(0)
+
+    const strict = await certify(...args, '--max-kl', '0')
+    expect(strict.report).toMatchObject({ certified: false, limits: { maxKl: 0 } })
+    expect(strict.code).toBe(1)
   })
 
   it('fails when two layers are swapped', async () => {

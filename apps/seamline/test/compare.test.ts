@@ -72,10 +72,11 @@ function load(
 }
 
 async function pipelineOf(executors: readonly StageExecutor[]): Promise<Pipeline> {
-  const shared = { transport: tcp(), framings: [protobuf()], codecs }
+  const shared = { transports: new Map([['tcp', tcp()]]), framings: [protobuf] }
+  const listen = [{ transport: 'tcp', address: '127.0.0.1:0' }]
   const workers = await Promise.all(
     executors.map((executor, i) =>
-      createWorker({ ...shared, executor, name: `worker-${i}`, address: '127.0.0.1:0' }),
+      createWorker({ ...shared, codecs, executor, name: `worker-${i}`, listen }),
     ),
   )
   const pipeline = await connectPipeline({ ...shared, workers })

@@ -70,10 +70,10 @@ async function serve(
     ...(tls === undefined ? {} : { tls }),
     ...(options.metrics === undefined ? {} : { metricsAddress: options.metrics }),
     limits: {
-      ...(options.maxRooms === undefined ? {} : { rooms: options.maxRooms }),
-      ...(options.maxPeers === undefined ? {} : { peers: options.maxPeers }),
-      ...(options.maxQueuedBytes === undefined ? {} : { queuedBytes: options.maxQueuedBytes }),
-      ...(options.idleTimeout === undefined ? {} : { idleMs: options.idleTimeout }),
+      ...(options.maxRooms === undefined ? {} : { maxRooms: options.maxRooms }),
+      ...(options.maxPeers === undefined ? {} : { maxPeers: options.maxPeers }),
+      ...(options.maxQueuedBytes === undefined ? {} : { maxQueuedBytesPerPair: options.maxQueuedBytes }),
+      ...(options.idleTimeout === undefined ? {} : { maxIdleMs: options.idleTimeout }),
     },
   })
   const { address, metricsAddress } = relay

@@ -123,7 +123,8 @@ async function serve(
     })
     const { layerFirst, layerEnd, layerCount, contextLength, regime, engine, backend } = executor.spec
     const ready = {
-      ...{ name: worker.name, addresses: worker.addresses, pid: process.pid, stage },
+      ...{ name: worker.name, address: worker.addresses[0]?.address, addresses: worker.addresses },
+      ...{ pid: process.pid, stage },
       ...{ layerFirst, layerEnd, layerCount, contextLength, regime, engine, backend },
     }
     const { security, access } = settings
