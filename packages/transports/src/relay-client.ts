@@ -120,7 +120,9 @@ function createAnswer({ target, request, what, pooled }: UpgradeOptions) {
     const end = head.indexOf('\r\n\r\n')
     if (end < 0) {
       if (head.length <= maxAnswerBytes) return true
-      settle(new SeamError('PROTOCOL', `${what}: the answer of ${relay} has over ${maxAnswerBytes} B of headers`))
+      settle(
+        new SeamError('PROTOCOL', `${what}: the answer of ${relay} has over ${maxAnswerBytes} B of headers`),
+      )
       return false
     }
     const [first = '', ...lines] = head.toString('latin1', 0, end).split('\r\n')
@@ -158,7 +160,8 @@ function createAnswer({ target, request, what, pooled }: UpgradeOptions) {
     },
     async from(socket: Socket): Promise<Socket> {
       const onData = (chunk: Buffer) => void (take(chunk) || socket.pause())
-      const onGone = () => settle(new SeamError('RESET', `${what}: the relay ${relay} left without an answer`))
+      const onGone = () =>
+        settle(new SeamError('RESET', `${what}: the relay ${relay} left without an answer`))
       const rest = new Promise<Buffer>((resolve, reject) => {
         waiting = { resolve, reject }
       })

@@ -43,7 +43,10 @@ export function checkLimits(limits: Partial<RelayLimits>): RelayLimits {
   for (const [name, value] of Object.entries(limits)) {
     if (value === undefined) continue
     if (!(name in defaultLimits) || !Number.isInteger(value) || value < 1 || value > 0x7fffffff) {
-      throw new SeamError('USAGE', `limits.${name} is ${value}, expected a known limit and an integer above 0`)
+      throw new SeamError(
+        'USAGE',
+        `limits.${name} is ${value}, expected a known limit and an integer above 0`,
+      )
     }
     checked[name as keyof RelayLimits] = value
   }

@@ -74,7 +74,12 @@ export function countDrop(drops: Drops, reason: DropReason): void {
 export function formatMetrics(metrics: RelayMetrics): string {
   const { rooms } = metrics
   const lines: string[] = []
-  const family = (name: string, type: 'counter' | 'gauge', help: string, samples: Array<[string, number]>) => {
+  const family = (
+    name: string,
+    type: 'counter' | 'gauge',
+    help: string,
+    samples: Array<[string, number]>,
+  ) => {
     lines.push(`# HELP seamline_relay_${name} ${help}`, `# TYPE seamline_relay_${name} ${type}`)
     for (const [labels, value] of samples) lines.push(`seamline_relay_${name}${labels} ${value}`)
   }
@@ -95,19 +100,46 @@ export function formatMetrics(metrics: RelayMetrics): string {
     'Peers turned away or cut off.',
     Object.entries(metrics.drops).map(([reason, count]) => [`{reason="${reason}"}`, count]),
   )
-  family('room_listening', 'gauge', 'Whether the room has a listener.', each((room) => Number(room.listening)))
-  family('room_pairs', 'gauge', 'Joined pairs.', each((room) => room.pairs))
-  family('room_peers', 'gauge', 'Connections in the room.', each((room) => room.peers))
-  family('room_queued_bytes', 'gauge', 'Bytes read and not yet handed on.', each((room) => room.queuedBytes))
-  family('room_stalls_total', 'counter', 'Times a side had to wait for the other.', each((room) => room.stalls))
+  family(
+    'room_listening',
+    'gauge',
+    'Whether the room has a listener.',
+    each((room) => Number(room.listening)),
+  )
+  family(
+    'room_pairs',
+    'gauge',
+    'Joined pairs.',
+    each((room) => room.pairs),
+  )
+  family(
+    'room_peers',
+    'gauge',
+    'Connections in the room.',
+    each((room) => room.peers),
+  )
+  family(
+    'room_queued_bytes',
+    'gauge',
+    'Bytes read and not yet handed on.',
+    each((room) => room.queuedBytes),
+  )
+  family(
+    'room_stalls_total',
+    'counter',
+    'Times a side had to wait for the other.',
+    each((room) => room.stalls),
+  )
   family(
     'room_bytes_total',
     'counter',
     'Bytes carried in the room.',
-    rooms.flatMap(({ room, toListenerBytes, toDiallerBytes }): Array<[string, number]> => [
-      [`{room="${room}",direction="to_listener"}`, toListenerBytes],
-      [`{room="${room}",direction="to_dialler"}`, toDiallerBytes],
-    ]),
+    rooms.flatMap(
+      ({ room, toListenerBytes, toDiallerBytes }): Array<[string, number]> => [
+        [`{room="${room}",direction="to_listener"}`, toListenerBytes],
+        [`{room="${room}",direction="to_dialler"}`, toDiallerBytes],
+      ],
+    ),
   )
   family(
     'room_drops_total',
@@ -129,7 +161,7 @@ export interface MetricsEndpoint {
 }
 
 /** Serves `GET /metrics` on loopback. Throws `USAGE` for another address, or one that is taken. */
-export function serveMetrics(address: string, metrics: () => RelayMetrics): Promise<MetricsEndpoint> {
+export async function serveMetrics(address: string, metrics: () => RelayMetrics): Promise<MetricsEndpoint> {
   const { host, port } = parseRelayAddress(address)
   if (!isLoopbackHost(host)) {
     throw new SeamError('USAGE', `metrics at ${address}: they name rooms and need a loopback address`)

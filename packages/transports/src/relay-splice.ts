@@ -1,6 +1,6 @@
-import { Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import type { RawData, WebSocket } from 'ws'
+import { reset } from './relay-stream.ts'
 import { closeCodes, endMessage } from './relay-ws-stream.ts'
 
 /** Two data connections that the relay has joined. */
@@ -18,6 +18,8 @@ export interface PairOptions {
   onBytes(from: 'dialler' | 'listener', bytes: number): void
   /** A side has to wait because the other does not take its bytes. */
   onStall(): void
+  /** A message beyond the limit, in mode `ws`; the pair ends. */
+  onTooLong(): void
   /** Once, when both sides are gone. `cut`: not both had ended in good order. */
   onClose(cut: boolean): void
 }
@@ -109,11 +111,6 @@ export function splice(dialler: Duplex, listener: Duplex, options: PairOptions):
   }
 }
 
-function reset(stream: Duplex): void {
-  if (stream.constructor === Socket && !stream.writableEnded) (stream as Socket).resetAndDestroy()
-  else stream.destroy()
-}
-
 /** The same with whole WebSocket messages, stored and forwarded. */
 export function forward(dialler: WebSocket, listener: WebSocket, options: PairOptions): Pair {
   const maxBytes = options.maxQueuedBytes / 2
@@ -141,6 +138,8 @@ export function forward(dialler: WebSocket, listener: WebSocket, options: PairOp
       }
     }
     from.on('message', (data: RawData, isBinary) => {
+      // What still comes for a side that is gone is dropped.
+      if (to.readyState !== to.OPEN) return
       const bytes = (data as Buffer).length
       if (isBinary) options.onBytes(name, bytes)
       else if (bytes === endMessage.length) ended = true
@@ -157,8 +156,9 @@ export function forward(dialler: WebSocket, listener: WebSocket, options: PairOp
         setImmediate(nextTurn)
       }
     })
-    from.on('error', () => {
+    from.on('error', (error: NodeJS.ErrnoException) => {
       // `close` follows.
+      if (error.code === 'WS_ERR_UNSUPPORTED_MESSAGE_LENGTH') options.onTooLong()
     })
     from.on('close', (code) => {
       open -= 1

@@ -1,8 +1,6 @@
 import { randomBytes } from 'node:crypto'
-import { Socket } from 'node:net'
-import type { Duplex } from 'node:stream'
 import { type Accept, type OpenOptions, SeamError, type Transport } from '@seamline/core'
-import { createEndpoint, defaultHighWaterMarkBytes, type Endpoint, opening } from './endpoint.ts'
+import { defaultHighWaterMarkBytes, type Endpoint, opening } from './endpoint.ts'
 import { upgrade } from './relay-client.ts'
 import { type Control, createControl } from './relay-control.ts'
 import {
@@ -16,6 +14,7 @@ import {
   type RelayRole,
   roomKey,
 } from './relay-protocol.ts'
+import { attach, createReads } from './relay-stream.ts'
 import { checkSecurity, type Security, secureClient, secureServer } from './security.ts'
 
 export type { RelayMode } from './relay-protocol.ts'
@@ -43,7 +42,6 @@ export interface RelayOptions {
   readonly onRegistration?: (address: string, lost: SeamError | undefined) => void
 }
 
-const stageBytes = 1 << 16
 const joinMs = 5000
 const maxJoins = 256
 const minBackOffMs = 100
@@ -62,7 +60,12 @@ const leaveMs = 1000
  * secret, access or mode), `BUSY` (the relay or the room is full), `TIMEOUT` (the listener did not come).
  */
 export function relay(options: RelayOptions = {}): Transport {
-  const { security, mode = 'raw', highWaterMarkBytes = defaultHighWaterMarkBytes, keepAliveMs = 10_000 } = options
+  const {
+    security,
+    mode = 'raw',
+    highWaterMarkBytes = defaultHighWaterMarkBytes,
+    keepAliveMs = 10_000,
+  } = options
   const secret = options.secret ?? security?.secret ?? ''
   if (security !== undefined) checkSecurity(security)
 
@@ -168,7 +171,8 @@ export function relay(options: RelayOptions = {}): Transport {
             control = undefined
             gone()
             if (stop.signal.aborted) return
-            const lost = error ?? new SeamError('CLOSED', `the relay of ${place} closed the control connection`)
+            const lost =
+              error ?? new SeamError('CLOSED', `the relay of ${place} closed the control connection`)
             options.onRegistration?.(place, lost)
             void registerAgain()
           },
@@ -241,7 +245,11 @@ export function relay(options: RelayOptions = {}): Transport {
 }
 
 /** Runs `work` under the deadline and the signal of `options`; its own signal is raised when it has to stop. */
-function within<T>(what: string, options: OpenOptions, work: (signal: AbortSignal) => Promise<T>): Promise<T> {
+function within<T>(
+  what: string,
+  options: OpenOptions,
+  work: (signal: AbortSignal) => Promise<T>,
+): Promise<T> {
   return opening(what, options, (resolve, reject) => {
     const controller = new AbortController()
     work(controller.signal).then(resolve, reject)
@@ -259,69 +267,4 @@ function pause(ms: number, signal: AbortSignal): Promise<void> {
     const timer = setTimeout(done, ms)
     signal.addEventListener('abort', done, { once: true })
   })
-}
-
-/** Reads by the kernel into the memory of an endpoint that is there a little later than the socket. */
-function createReads() {
-  const stage = new Uint8Array(stageBytes)
-  const early: Uint8Array[] = []
-  let stream: Duplex | undefined
-  let endpoint: Endpoint | undefined
-  return {
-    bind(carrier: Duplex, opened: Endpoint) {
-      stream = carrier
-      endpoint = opened
-      for (const chunk of early) carrier.push(chunk)
-    },
-    nextBuffer: () => endpoint?.nextBuffer() ?? stage,
-    onRead(bytes: number, buffer: Uint8Array) {
-      if (stream === undefined || endpoint === undefined) {
-        early.push(buffer.slice(0, bytes))
-        return false
-      }
-      if (buffer !== stage) endpoint.filled(bytes)
-      else receive(stream, endpoint, stage.subarray(0, bytes))
-      return true
-    },
-  }
-}
-
-/** Connects the events of an open stream to a new endpoint. */
-function attach(stream: Duplex, remote: string, highWaterMarkBytes: number): Endpoint {
-  const endpoint = createEndpoint(
-    {
-      remote,
-      write(bytes, done) {
-        stream.write(bytes, (error) => {
-          if (!error) done()
-        })
-      },
-      end: () => void stream.end(),
-      destroy(flushed) {
-        // A reset drops what the kernels hold; only a bare socket can, and not while its shutdown is under way.
-        if (stream.constructor === Socket && !flushed && !stream.writableEnded) {
-          ;(stream as Socket).resetAndDestroy()
-        } else stream.destroy()
-      },
-      pause: () => void stream.pause(),
-      resume: () => void stream.resume(),
-    },
-    highWaterMarkBytes,
-  )
-  stream.on('data', (chunk: Buffer) => receive(stream, endpoint, chunk))
-  stream.on('end', () => endpoint.ended())
-  stream.on('error', (error: NodeJS.ErrnoException) => {
-    const why = error.code ?? error.message
-    endpoint.failed(new SeamError('RESET', `${remote} ended without warning (${why})`, { cause: error }))
-  })
-  stream.on('close', () => endpoint.closed())
-  stream.resume()
-  return endpoint
-}
-
-/** Gives `chunk` to the handler; what it does not take because it paused goes back to the front of the stream. */
-function receive(stream: Duplex, endpoint: Endpoint, chunk: Uint8Array): void {
-  const taken = endpoint.receive(chunk)
-  // A copy, because `chunk` may be the stage.
-  if (taken < chunk.length && !stream.destroyed) stream.unshift(chunk.slice(taken))
 }
