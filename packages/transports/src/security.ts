@@ -226,10 +226,13 @@ export function handshakeError(error: NodeJS.ErrnoException | undefined, remote:
   )
 }
 
-/** Counts the handshakes in progress of one listener and keeps them few. */
+/** Counts the handshakes in progress of one listener and keeps them few and short. */
 export interface Lobby {
-  /** Takes `stream` in; at the limit the oldest is destroyed. The function returned lets it out. */
-  enter(stream: Duplex): () => void
+  /**
+   * Takes `stream` in; at the limit the oldest is destroyed, as is one that stays over `timeoutMs`. The function
+   * returned lets it out; its close does too.
+   */
+  enter(stream: Duplex, timeoutMs: number): () => void
   /** Destroys all that are in, as when the listener closes. */
   clear(): void
 }
@@ -238,20 +241,20 @@ export interface Lobby {
 export function createLobby(limit: number = maxHandshakes): Lobby {
   const inside = new Set<Duplex>()
   return {
-    enter(stream) {
-      inside.add(stream)
-      if (inside.size > limit) {
-        for (const oldest of inside) {
-          inside.delete(oldest)
-          oldest.destroy()
-          break
-        }
+    enter(stream, timeoutMs) {
+      const timer = setTimeout(() => stream.destroy(), timeoutMs)
+      const leave = () => {
+        clearTimeout(timer)
+        inside.delete(stream)
       }
-      return () => void inside.delete(stream)
+      stream.once('close', leave)
+      inside.add(stream)
+      const [oldest] = inside
+      if (inside.size > limit) oldest?.destroy()
+      return leave
     },
     clear() {
       for (const stream of inside) stream.destroy()
-      inside.clear()
     },
   }
 }

@@ -1,18 +1,10 @@
-import { connect, createServer, type OnReadOpts, type Socket } from 'node:net'
-import { connect as connectTls, type TLSSocket } from 'node:tls'
-import { SeamError, type Transport } from '@seamline/core'
-import { formatAddress, parseDialled, parseListened } from './address.ts'
+import type { Socket } from 'node:net'
+import type { Transport } from '@seamline/core'
+import { parseDialled } from './address.ts'
 import { createEndpoint, defaultHighWaterMarkBytes, type Endpoint, opening, type Wire } from './endpoint.ts'
 import { createInbox, createSlicer, type Inbox } from './flow.ts'
-import {
-  checkSecurity,
-  clientOptions,
-  createLobby,
-  handshakeError,
-  type Security,
-  secureServer,
-  startProof,
-} from './security.ts'
+import { checkSecurity, type Security } from './security.ts'
+import { brokenSocket, destroySocket, dialSocket, isSecure, listenSocket, tlsPieceBytes } from './socket.ts'
 
 export interface TcpOptions {
   /**
@@ -35,12 +27,6 @@ export interface TcpOptions {
   readonly handshakeTimeoutMs?: number
 }
 
-// Takes what arrives while no handler names memory: the first read and the one after a pause.
-const stageBytes = 1 << 16
-
-// TLS encrypts a write as a whole into memory of its own before the first byte leaves.
-const tlsPieceBytes = 1 << 17
-
 /**
  * TCP, or with `security` TLS 1.3 on TCP. Addresses are `host:port`, with an IPv6 host in brackets; port 0 listens at
  * a free port. Without `security` it listens on loopback only. On the dialling side bytes are read straight into the
@@ -48,219 +34,83 @@ const tlsPieceBytes = 1 << 17
  * cheapest when its receiver dials. The listener is the TLS server.
  */
 export function tcp(options: TcpOptions = {}): Transport {
-  const {
-    security,
-    highWaterMarkBytes = defaultHighWaterMarkBytes,
-    noDelay = true,
-    keepAliveMs = 30_000,
-    handshakeTimeoutMs = 5000,
-  } = options
+  const { security, highWaterMarkBytes = defaultHighWaterMarkBytes } = options
+  const { noDelay = true, keepAliveMs = 30_000, handshakeTimeoutMs = 5000 } = options
+  const socketOptions = { security, noDelay, keepAliveMs, handshakeTimeoutMs }
   if (security !== undefined) checkSecurity(security)
-  const stage = new Uint8Array(stageBytes)
-
-  /** A socket joined to an endpoint; `secure` is known to be so. */
-  function attach(socket: Socket, remote: string): { endpoint: Endpoint; inbox: Inbox } {
-    const secure = security !== undefined
-    const wire = secure ? tlsWire(socket, remote) : plainWire(socket, remote)
-    const endpoint = createEndpoint(
-      {
-        ...wire,
-        destroy(flushed) {
-          wire.destroy(flushed)
-          inbox.drop()
-        },
-        pause: () => socket.pause(),
-        resume: () => inbox.resume(() => socket.resume()),
-      },
-      highWaterMarkBytes,
-    )
-    const inbox = createInbox(endpoint)
-    socket.on('data', inbox.take)
-    socket.on('end', inbox.end)
-    socket.on('close', inbox.close)
-    socket.on('error', (error: NodeJS.ErrnoException) => {
-      endpoint.failed(brokenSocket(error, remote))
-      inbox.drop()
-      socket.destroy()
-    })
-    return { endpoint, inbox }
-  }
-
-  function tune(socket: Socket): void {
-    socket.setNoDelay(noDelay)
-    if (keepAliveMs > 0) socket.setKeepAlive(true, Math.ceil(keepAliveMs / 1000) * 1000)
-  }
-
   return {
     id: 'tcp',
     authenticates: security !== undefined,
     async dial(address, accept, openOptions = {}) {
-      const { host, port, fingerprint } = parseDialled(address, security)
-      return opening(`dial of ${address}`, openOptions, (resolve, reject) => {
-        let attached: ReturnType<typeof attach> | undefined
-        let answer: ((chunk: Uint8Array) => Uint8Array | undefined) | undefined
-        let named: Uint8Array | undefined
-        const onread: OnReadOpts = {
-          buffer() {
-            named =
-              attached === undefined || attached.inbox.holds ? undefined : attached.endpoint.nextBuffer()
-            return named ?? stage
-          },
-          callback(bytes, buffer) {
-            const chunk = buffer.subarray(0, bytes)
-            if (attached === undefined) proved(chunk)
-            else if (named === undefined || socket.isPaused()) attached.inbox.take(chunk)
-            else attached.endpoint.filled(bytes)
-            return true
-          },
-        }
-        const target = { host, port, allowHalfOpen: true, onread }
-        const socket =
-          fingerprint === undefined ? connect(target) : connectTls({ ...clientOptions, ...target })
-        const give = (error: unknown) => {
-          reject(error)
-          socket.destroy()
-        }
-        let connected = false
-        const onError = (error: NodeJS.ErrnoException) => {
-          if (connected) return give(handshakeError(error, address))
-          const cause = error.code === 'ECONNREFUSED' ? 'nobody listens at' : 'cannot reach'
-          give(
-            new SeamError('RESET', `${cause} ${address} (${error.code ?? error.message})`, { cause: error }),
-          )
-        }
-        const onEnd = () => give(handshakeError(undefined, address))
-        socket.on('error', onError)
-        socket.on('end', onEnd)
-        socket.on('close', onEnd)
-        socket.once('connect', () => {
-          connected = true
-          tune(socket)
-          if (fingerprint === undefined) open()
-        })
-        socket.once('secureConnect', () => {
+      const parsed = parseDialled(address, security)
+      return opening(`dial of ${address}`, openOptions, (resolve, reject) =>
+        dialSocket(address, parsed, socketOptions, reject, (socket) => {
+          const { endpoint, inbox } = attach(socket, address, highWaterMarkBytes)
           try {
-            answer = startProof(socket as TLSSocket, fingerprint ?? '', security?.secret ?? '', address)
-          } catch (error) {
-            give(error)
-          }
-        })
-
-        function proved(chunk: Uint8Array): void {
-          try {
-            const rest = answer?.(chunk)
-            if (rest === undefined) return
-            open()?.inbox.take(rest)
-          } catch (error) {
-            give(error)
-          }
-        }
-
-        function open(): typeof attached {
-          socket.off('error', onError)
-          socket.off('end', onEnd)
-          socket.off('close', onEnd)
-          attached = attach(socket, address)
-          // Without this the socket starts to read one tick later, even when `accept` has paused it by then.
-          socket.read(0)
-          try {
-            attached.endpoint.open(accept)
-            resolve(attached.endpoint.connection)
+            endpoint.open(accept)
+            resolve(endpoint.connection)
           } catch (error) {
             reject(error)
           }
-          return attached
-        }
-
-        return () => socket.destroy()
-      })
+          return {
+            nextBuffer: () => (inbox.holds ? undefined : endpoint.nextBuffer()),
+            filled: endpoint.filled,
+            take: inbox.take,
+          }
+        }),
+      )
     },
     async listen(address, accept, openOptions = {}) {
-      const { host, port } = parseListened(address, security)
-      return opening(`bind of ${address}`, openOptions, (resolve, reject) => {
-        const lobby = createLobby()
-        const serve = (socket: Socket, remote: string) => {
-          try {
-            attach(socket, remote).endpoint.open(accept)
-          } catch {
-            // The connection is aborted, which tells the peer; the listener serves the others.
-          }
+      return listenSocket(address, socketOptions, openOptions, (socket, remote) => {
+        try {
+          attach(socket, remote, highWaterMarkBytes).endpoint.open(accept)
+        } catch {
+          // The connection is aborted, which tells the peer; the listener serves the others.
         }
-        const server = createServer({ allowHalfOpen: true }, (socket) => {
-          const remote = formatAddress(socket.remoteAddress ?? 'unknown', socket.remotePort ?? 0)
-          tune(socket)
-          if (security === undefined) return serve(socket, remote)
-          const leave = lobby.enter(socket)
-          secureServer(socket, security, { remote, timeoutMs: handshakeTimeoutMs })
-            .then((secured) => {
-              if (!secured.destroyed) serve(secured, remote)
-            })
-            // Who fails the handshake is no connection: the dialling side learns why.
-            .catch(() => {})
-            .finally(leave)
-        })
-        // Stays for the life of the server: running out of descriptors must cost one connection, not the process.
-        server.on('error', (error: NodeJS.ErrnoException) => {
-          const cause = error.code === 'EADDRINUSE' ? 'the port is taken, choose another or 0' : error.message
-          reject(new SeamError('USAGE', `cannot listen at ${address}: ${cause}`, { cause: error }))
-        })
-        server.listen(port, host, () => {
-          const bound = server.address()
-          if (bound === null || typeof bound === 'string') throw new TypeError('a TCP server has an address')
-          resolve({
-            address: formatAddress(bound.address, bound.port, security?.identity.fingerprint),
-            async close() {
-              server.close()
-              lobby.clear()
-            },
-          })
-        })
-        return () => server.close()
       })
     },
   }
 }
 
-type Sending = Pick<Wire, 'remote' | 'write' | 'end' | 'destroy'>
-
-function plainWire(socket: Socket, remote: string): Sending {
-  return {
-    remote,
-    write(bytes, done) {
-      socket.write(bytes, (error) => {
-        if (!error) done()
-      })
+/** Connects the events of an open socket to a new endpoint. */
+function attach(
+  socket: Socket,
+  remote: string,
+  highWaterMarkBytes: number,
+): { endpoint: Endpoint; inbox: Inbox } {
+  const endpoint = createEndpoint(
+    {
+      remote,
+      ...writing(socket),
+      destroy(flushed) {
+        destroySocket(socket, flushed)
+        inbox.drop()
+      },
+      pause: () => socket.pause(),
+      resume: () => inbox.resume(() => socket.resume()),
     },
-    end: () => socket.end(),
-    destroy(flushed) {
-      // A reset drops what the two kernels hold. After the end it is not needed, and refused while the
-      // shutdown is under way: the socket would never close.
-      if (flushed || socket.writableEnded) socket.destroy()
-      else socket.resetAndDestroy()
-    },
-  }
-}
-
-function tlsWire(socket: Socket, remote: string): Sending {
-  const slicer = createSlicer(tlsPieceBytes, (piece, next) => {
-    socket.write(piece, (error) => {
-      if (!error) next()
-    })
+    highWaterMarkBytes,
+  )
+  const inbox = createInbox(endpoint)
+  socket.on('data', inbox.take)
+  socket.on('end', inbox.end)
+  socket.on('close', inbox.close)
+  socket.on('error', (error: NodeJS.ErrnoException) => {
+    endpoint.failed(brokenSocket(error, remote))
+    inbox.drop()
+    // After a bad record TLS leaves the socket open.
+    socket.destroy()
   })
-  return {
-    remote,
-    write: slicer.write,
-    end: () => slicer.end(() => socket.end()),
-    destroy: () => socket.destroy(),
-  }
+  return { endpoint, inbox }
 }
 
-function brokenSocket(error: NodeJS.ErrnoException, remote: string): SeamError {
-  const code = error.code ?? error.message
-  if (code.startsWith('ERR_SSL')) {
-    return new SeamError('PROTOCOL', `bytes from or to ${remote} were altered on the way (${code})`, {
-      cause: error,
+function writing(socket: Socket): Pick<Wire, 'write' | 'end'> {
+  const put = (bytes: Uint8Array, done: () => void) => {
+    socket.write(bytes, (error) => {
+      if (!error) done()
     })
   }
-  return new SeamError('RESET', `${remote} ended without warning (${code})`, { cause: error })
+  if (!isSecure(socket)) return { write: put, end: () => socket.end() }
+  const slicer = createSlicer(tlsPieceBytes, put)
+  return { write: slicer.write, end: () => slicer.end(() => socket.end()) }
 }

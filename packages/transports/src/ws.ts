@@ -1,13 +1,23 @@
-import { createServer as createHttpServer, type IncomingMessage, STATUS_CODES } from 'node:http'
-import { connect, createServer, type Socket } from 'node:net'
+import { createServer, type IncomingMessage, STATUS_CODES } from 'node:http'
+import type { Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import { type Accept, type Connection, SeamError, type Transport } from '@seamline/core'
 import { type ClientOptions, type ServerOptions, WebSocket, WebSocketServer } from 'ws'
-import { formatAddress, parseDialled, parseListened } from './address.ts'
-import { createEndpoint, defaultHighWaterMarkBytes, type Endpoint, opening } from './endpoint.ts'
+import { formatAddress, parseDialled } from './address.ts'
+import { createEndpoint, defaultHighWaterMarkBytes, opening } from './endpoint.ts'
 import { createInbox, createSlicer } from './flow.ts'
 import { watchLiveness } from './liveness.ts'
-import { checkSecurity, createLobby, type Security, secureClient, secureServer } from './security.ts'
+import { checkSecurity, type Security } from './security.ts'
+import {
+  brokenSocket,
+  destroySocket,
+  dialSocket,
+  isSecure,
+  listenSocket,
+  type Sink,
+  tlsPieceBytes,
+} from './socket.ts'
+import { createFrameReader, createShell, maxMessageBytes, messageHead } from './ws-frames.ts'
 
 export interface WsOptions {
   /**
@@ -29,31 +39,17 @@ export interface WsOptions {
   readonly maxConnections?: number
 }
 
-/** Longest binary message, in either direction: longer sends are cut. */
-export const maxMessageBytes = 1 << 18
-
 const maxHeaderBytes = 8192
 // What a closing handshake may take before the socket is destroyed.
 const closeTimeout = 1000
 const normalClosure = 1000
-const endOfDirection = new Uint8Array(0)
+// Below this one write of head and payload is cheaper than a gathered one.
+const copiedBytes = 1 << 14
+const nothing = Buffer.alloc(0)
 
-// Masking guards caches of old proxies against chosen bytes from browsers; a key of zeros is valid and costs nothing.
-const messageOptions = { binary: true, compress: false }
-const clientLimits = {
-  perMessageDeflate: false,
-  maxPayload: maxMessageBytes,
-  closeTimeout,
-  generateMask: (mask: Buffer) => void mask.fill(0),
-} as ClientOptions
-const serverLimits = {
-  noServer: true,
-  clientTracking: false,
-  path: '/',
-  perMessageDeflate: false,
-  maxPayload: maxMessageBytes,
-  closeTimeout,
-} as ServerOptions
+const limits = { perMessageDeflate: false, maxPayload: maxMessageBytes, closeTimeout }
+const clientLimits = { ...limits, generateMask: (mask: Buffer) => void mask.fill(0) } as ClientOptions
+const serverLimits = { ...limits, noServer: true, clientTracking: false, path: '/' } as ServerOptions
 
 /**
  * WebSocket (RFC 6455) over TCP, or with `security` over TLS 1.3, for networks that let HTTP through only. Addresses
@@ -74,143 +70,130 @@ export function ws(options: WsOptions = {}): Transport {
     maxConnections = 1024,
   } = options
   if (security !== undefined) checkSecurity(security)
-  const open = (client: WebSocket, socket: Socket, remote: string, accept: Accept) =>
-    openEndpoint(client, socket, remote, accept, highWaterMarkBytes, keepAliveMs)
+  const socketOptions = {
+    security,
+    noDelay: true,
+    keepAliveMs: 0,
+    handshakeTimeoutMs,
+    maxConnections,
+    more: true,
+  }
+  const join = (socket: Socket, isClient: boolean, remote: string) =>
+    createJoint(socket, isClient, remote, highWaterMarkBytes, keepAliveMs)
 
   return {
     id: 'ws',
     authenticates: security !== undefined,
     async dial(address, accept, openOptions = {}) {
-      const { host, port, fingerprint } = parseDialled(address, security)
-      return opening(`dial of ${address}`, openOptions, (resolve, reject) => {
-        const raw = connect({ host, port, noDelay: true, allowHalfOpen: true })
-        const give = (error: unknown) => {
-          reject(error)
-          raw.destroy()
-        }
-        raw.on('error', (error: NodeJS.ErrnoException) => {
-          const cause = error.code === 'ECONNREFUSED' ? 'nobody listens at' : 'cannot reach'
-          const text = `${cause} ${address} (${error.code ?? error.message})`
-          give(new SeamError('RESET', text, { cause: error }))
-        })
-        raw.once('connect', () => {
-          if (fingerprint === undefined || security === undefined) return upgrade(raw)
-          secureClient(raw, fingerprint, security, { ...openOptions, remote: address }).then(upgrade, give)
-        })
-
-        function upgrade(socket: Socket): void {
-          const client = new WebSocket(`ws://${formatAddress(host, port)}/`, {
+      const parsed = parseDialled(address, security)
+      return opening(`dial of ${address}`, openOptions, (resolve, reject) =>
+        dialSocket(address, parsed, socketOptions, reject, (socket) => {
+          const joint = join(socket, true, address)
+          const client = new WebSocket(`ws://${formatAddress(parsed.host, parsed.port)}/`, {
             ...clientLimits,
-            createConnection: () => socket,
+            createConnection: () => joint.shell as Socket,
           })
-          client.on('error', (error) => give(upgradeError(error, address)))
+          const onError = (error: Error) => {
+            reject(upgradeError(error, address))
+            socket.destroy()
+          }
+          socket.on('error', () => {})
+          client.on('error', onError)
           client.once('open', () => {
-            client.removeAllListeners('error')
+            client.off('error', onError)
             try {
-              resolve(open(client, socket, address, accept))
+              resolve(joint.open(client, accept))
             } catch (error) {
               reject(error)
             }
           })
-        }
-
-        return () => raw.destroy()
-      })
+          const upgrade = createHeadReader(joint.other, joint.reader.take)
+          return {
+            nextBuffer: () => (upgrade.done ? joint.reader.nextBuffer() : undefined),
+            filled: joint.reader.filled,
+            take: (chunk) => (upgrade.done ? joint.reader : upgrade).take(chunk),
+          }
+        }),
+      )
     },
     async listen(address, accept, openOptions = {}) {
-      const { host, port } = parseListened(address, security)
-      return opening(`bind of ${address}`, openOptions, (resolve, reject) => {
-        const lobby = createLobby()
-        const sockets = new WebSocketServer(serverLimits)
-        const http = createHttpServer({ maxHeaderSize: maxHeaderBytes })
-        const leaves = new WeakMap<Duplex, () => void>()
-        http.on('request', (_request, response) => {
-          response.writeHead(426, { connection: 'close', upgrade: 'websocket' }).end()
-        })
-        http.on('upgrade', (request: IncomingMessage, socket: Socket, head: Buffer) => {
-          const { origin } = request.headers
-          if (origin !== undefined) return refuse(socket, 403)
-          sockets.handleUpgrade(request, socket, head, (client) => {
-            leaves.get(socket)?.()
-            try {
-              const remote = formatAddress(socket.remoteAddress ?? 'unknown', socket.remotePort ?? 0)
-              open(client, socket, remote, accept)
-            } catch {
-              // The connection is aborted, which tells the peer; the listener serves the others.
-            }
-          })
-        })
-        const serve = (socket: Socket, leave: () => void) => {
-          if (socket.destroyed) return
-          leaves.set(socket, leave)
-          http.emit('connection', socket)
-        }
-        const server = createServer({ allowHalfOpen: true, noDelay: true }, (socket) => {
-          const out = lobby.enter(socket)
-          const timer = setTimeout(() => socket.destroy(), handshakeTimeoutMs)
-          const leave = () => {
-            clearTimeout(timer)
-            out()
+      const sockets = new WebSocketServer(serverLimits)
+      const http = createServer({ maxHeaderSize: maxHeaderBytes })
+      const leaves = new WeakMap<Duplex, { remote: string; leave: () => void }>()
+      http.on('request', (_request, response) => {
+        response.writeHead(426, { connection: 'close', upgrade: 'websocket' }).end()
+      })
+      http.on('upgrade', (request: IncomingMessage, socket: Socket, head: Buffer) => {
+        if (request.headers.origin !== undefined) return refuse(socket, 403)
+        const { remote, leave } = leaves.get(socket) ?? { remote: 'unknown', leave() {} }
+        const joint = join(socket, false, remote)
+        sockets.handleUpgrade(request, joint.shell, nothing, (client) => {
+          leave()
+          socket.on('data', joint.reader.take)
+          try {
+            joint.open(client, accept)
+          } catch {
+            // The connection is aborted, which tells the peer; the listener serves the others.
           }
-          socket.once('close', leave)
-          socket.on('error', () => {})
-          if (security === undefined) return serve(socket, leave)
-          secureServer(socket, security, { timeoutMs: handshakeTimeoutMs }).then(
-            (secured) => serve(secured, leave),
-            // Who fails the handshake is no connection: the dialling side learns why.
-            () => {},
-          )
+          if (head.length > 0) joint.reader.take(head)
         })
-        server.maxConnections = maxConnections
-        // Stays for the life of the server: running out of descriptors must cost one connection, not the process.
-        server.on('error', (error: NodeJS.ErrnoException) => {
-          const cause = error.code === 'EADDRINUSE' ? 'the port is taken, choose another or 0' : error.message
-          reject(new SeamError('USAGE', `cannot listen at ${address}: ${cause}`, { cause: error }))
-        })
-        server.listen(port, host, () => {
-          const bound = server.address()
-          if (bound === null || typeof bound === 'string') throw new TypeError('a TCP server has an address')
-          resolve({
-            address: formatAddress(bound.address, bound.port, security?.identity.fingerprint),
-            async close() {
-              server.close()
-              lobby.clear()
-            },
-          })
-        })
-        return () => server.close()
+      })
+      return listenSocket(address, socketOptions, openOptions, (socket, remote, leave) => {
+        leaves.set(socket, { remote, leave })
+        http.emit('connection', socket)
       })
     },
   }
 }
 
-/** Joins an open WebSocket on `socket` to a new endpoint. Throws what `accept` throws. */
-function openEndpoint(
-  client: WebSocket,
+/** A socket, the library's view of it and an endpoint. */
+interface Joint {
+  /** What the library is given in place of the socket. */
+  readonly shell: Duplex
+  readonly reader: Sink
+  /** Gives bytes to the library. */
+  other(chunk: Uint8Array): void
+  /** Throws what `accept` throws. */
+  open(client: WebSocket, accept: Accept): Connection
+}
+
+function createJoint(
   socket: Socket,
+  isClient: boolean,
   remote: string,
-  accept: Accept,
   highWaterMarkBytes: number,
   keepAliveMs: number,
-): Connection {
+): Joint {
+  const shell = createShell(socket)
+  let client: WebSocket | undefined
   let paused = false
   let endSent = false
   let endReceived = false
-  let broken: NodeJS.ErrnoException | undefined
-  let sentEnough = () => {}
-  const slicer = createSlicer(maxMessageBytes, (piece, next) => {
-    client.send(piece, messageOptions, (error) => {
-      if (!error) next()
-    })
-  })
-  const endpoint: Endpoint = createEndpoint(
+  let broken: SeamError | undefined
+
+  function put(bytes: Uint8Array, done: () => void): void {
+    const head = messageHead(bytes.length, isClient)
+    const written = (error?: Error | null) => {
+      if (!error) done()
+    }
+    if (bytes.length <= copiedBytes) {
+      socket.write(Buffer.concat([head, bytes]), written)
+      return
+    }
+    socket.cork()
+    socket.write(head)
+    socket.write(bytes, written)
+    socket.uncork()
+  }
+
+  const slicer = createSlicer(isSecure(socket) ? tlsPieceBytes : maxMessageBytes, put)
+  const endpoint = createEndpoint(
     {
       remote,
       write: slicer.write,
       end() {
         slicer.end(() => {
-          client.send(endOfDirection, messageOptions, (error) => {
-            if (error) return
+          put(nothing, () => {
             endSent = true
             finish()
           })
@@ -218,74 +201,128 @@ function openEndpoint(
       },
       destroy(flushed) {
         inbox.drop()
-        // A reset drops what the two kernels hold. There is none for TLS.
-        if (flushed || socket.writableEnded || 'encrypted' in socket) client.terminate()
-        else socket.resetAndDestroy()
+        destroySocket(socket, flushed)
       },
       pause() {
         paused = true
-        client.pause()
+        socket.pause()
       },
       resume() {
         paused = false
-        inbox.resume(() => client.resume())
+        inbox.resume(() => socket.resume())
       },
     },
     highWaterMarkBytes,
   )
   const inbox = createInbox(endpoint)
 
-  function finish(): void {
-    if (!endSent || !endReceived) return
-    client.close(normalClosure)
-    // Only the closing handshake is still to come, which a paused side must see too.
-    client.resume()
+  function ended(): void {
+    endReceived = true
+    inbox.end()
+    finish()
   }
 
-  client.on('message', (data: Buffer, isBinary: boolean) => {
-    if (isBinary && !endReceived) {
-      if (data.length > 0) return inbox.take(data)
-      endReceived = true
-      inbox.end()
-      finish()
-      return
-    }
-    const what = isBinary ? `${data.length} B behind its end` : `a text message of ${data.length} B`
-    endpoint.connection.abort(
-      new SeamError('PROTOCOL', `${remote} sent ${what}, expected binary messages up to an empty one`),
-    )
-  })
-  client.on('error', (error) => {
-    endpoint.failed(messageError(error, remote))
-    inbox.drop()
-  })
-  socket.on('error', (error) => {
-    broken = error
-  })
-  client.on('close', (code) => {
-    sentEnough()
-    if (!endSent || !endReceived) {
-      endpoint.failed(brokenError(broken, code, remote))
-      inbox.drop()
-    }
-    inbox.close()
-  })
-  sentEnough = watchLiveness({
-    keepAliveMs,
-    bytesRead: () => socket.bytesRead,
-    isPaused: () => paused,
-    beat() {
-      // What is queued already will tell the peer, and a peer that takes nothing is not to be buried in pings.
-      if (client.bufferedAmount === 0 && client.readyState === WebSocket.OPEN) client.ping()
+  function finish(): void {
+    if (!endSent || !endReceived) return
+    client?.close(normalClosure)
+    // Only the closing handshake is still to come, which a paused side must see too.
+    socket.resume()
+  }
+
+  function take(chunk: Uint8Array): void {
+    if (endReceived) misplaced(`${chunk.length} B behind its end`)
+    else inbox.take(chunk)
+  }
+
+  function misplaced(what: string): void {
+    const text = `${remote} sent ${what}, expected binary messages up to an empty one`
+    endpoint.connection.abort(new SeamError('PROTOCOL', text))
+  }
+
+  function other(chunk: Uint8Array): void {
+    if (!shell.destroyed && !shell.readableEnded) shell.push(chunk)
+  }
+
+  const reader = createFrameReader(
+    !isClient,
+    {
+      nextBuffer: () => (inbox.holds || endReceived ? undefined : endpoint.nextBuffer()),
+      filled: endpoint.filled,
+      take,
+      end: ended,
     },
-    onSilence() {
-      endpoint.connection.abort(
-        new SeamError('TIMEOUT', `${remote} was silent for ${keepAliveMs} ms, not even a ping came`),
-      )
+    other,
+  )
+
+  return {
+    shell,
+    reader,
+    other,
+    open(opened, accept) {
+      client = opened
+      opened.on('message', (data: Buffer, isBinary: boolean) => {
+        if (!isBinary) misplaced(`a text message of ${data.length} B`)
+        else if (data.length === 0) ended()
+        else take(data)
+      })
+      opened.on('error', (error) => {
+        endpoint.failed(messageError(error, remote))
+        inbox.drop()
+      })
+      socket.on('error', (error) => {
+        broken = brokenSocket(error, remote)
+      })
+      const stop = watchLiveness({
+        keepAliveMs,
+        bytesRead: () => socket.bytesRead,
+        isPaused: () => paused,
+        beat() {
+          // What is queued already will tell the peer, and one that takes nothing is not to be buried in pings.
+          if (socket.writableLength === 0 && opened.readyState === WebSocket.OPEN) opened.ping()
+        },
+        onSilence() {
+          const text = `${remote} was silent for ${keepAliveMs} ms, not even a ping came`
+          endpoint.connection.abort(new SeamError('TIMEOUT', text))
+        },
+      })
+      opened.on('close', (code) => {
+        stop()
+        if (!endSent || !endReceived) {
+          endpoint.failed(
+            broken ?? new SeamError('RESET', `${remote} ended without warning (WebSocket code ${code})`),
+          )
+          inbox.drop()
+        }
+        inbox.close()
+      })
+      endpoint.open(accept)
+      return endpoint.connection
     },
-  })
-  endpoint.open(accept)
-  return endpoint.connection
+  }
+}
+
+/** Gives the head of an HTTP response to `head`, and what is behind its empty line to `rest`. */
+function createHeadReader(
+  head: (chunk: Uint8Array) => void,
+  rest: (chunk: Uint8Array) => void,
+): { readonly done: boolean; take(chunk: Uint8Array): void } {
+  const emptyLine = Buffer.from('\r\n\r\n')
+  let matched = 0
+  return {
+    get done() {
+      return matched === emptyLine.length
+    },
+    take(chunk) {
+      let at = 0
+      while (at < chunk.length && matched < emptyLine.length) {
+        const byte = chunk[at]
+        matched = byte === emptyLine[matched] ? matched + 1 : byte === emptyLine[0] ? 1 : 0
+        at += 1
+      }
+      head(chunk.slice(0, at))
+      if (at < chunk.length) rest(chunk.subarray(at))
+    },
+  }
 }
 
 function refuse(socket: Duplex, status: number): void {
@@ -310,12 +347,4 @@ function messageError(error: NodeJS.ErrnoException, remote: string): SeamError {
     return new SeamError('LIMIT', text, { cause: error })
   }
   return new SeamError('PROTOCOL', `${remote} broke RFC 6455: ${error.message}`, { cause: error })
-}
-
-function brokenError(error: NodeJS.ErrnoException | undefined, code: number, remote: string): SeamError {
-  const options = error === undefined ? {} : { cause: error }
-  if (error?.code?.startsWith('ERR_SSL')) {
-    return new SeamError('PROTOCOL', `bytes from or to ${remote} were altered (${error.code})`, options)
-  }
-  return new SeamError('RESET', `${remote} ended without warning (${error?.code ?? `code ${code}`})`, options)
 }
