@@ -78,11 +78,29 @@ export function addPipelineOptions(command: Command): Command {
 
 /** The same without the codec. */
 export function addChainOptions(command: Command): Command {
-  return addLinkOptions(addEngineOptions(command)).option(
+  return addProgressOption(addLinkOptions(addEngineOptions(command)))
+}
+
+/** Options of a command that goes through the parts of the seam by itself. */
+export function addSeamOptions(command: Command): Command {
+  return addProgressOption(addLivenessOption(addEngineOptions(command)))
+}
+
+function addProgressOption(command: Command): Command {
+  return command.option(
     '--progress-deadline <ms>',
     'a compute step may take this long, and a wait without any step finished',
     integer(100, 86_400_000),
     60_000,
+  )
+}
+
+function addLivenessOption(command: Command): Command {
+  return command.option(
+    '--liveness <ms>',
+    'a process that is silent for this long is dead',
+    integer(50, 3_600_000),
+    5000,
   )
 }
 
@@ -102,7 +120,7 @@ export function addSecurityOptions(command: Command): Command {
 }
 
 function addLinkOptions(command: Command): Command {
-  return command
+  return addLivenessOption(command)
     .addOption(byName('--framing <name>', 'how messages become bytes (default: all are offered)', framings))
     .addOption(
       byName(
@@ -112,7 +130,6 @@ function addLinkOptions(command: Command): Command {
       ).default('tcp'),
     )
     .option('--secure', 'TLS and a shared secret also on loopback; addresses then end in #FINGERPRINT')
-    .option('--liveness <ms>', 'a process that is silent for this long is dead', integer(50, 3_600_000), 5000)
 }
 
 /** For commands that may have several sequences in flight. */

@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs'
 import { Command } from 'commander'
 import { certifyCommand } from './commands/certify.ts'
 import { certifyAllCommand } from './commands/certify-all.ts'
+import { certifySeamsCommand } from './commands/certify-seams.ts'
 import { demoCommand } from './commands/demo.ts'
 import { doctorCommand } from './commands/doctor.ts'
 import { overheadCommand } from './commands/overhead.ts'
@@ -26,6 +27,7 @@ export function createProgram(): Command {
     .addCommand(runCommand())
     .addCommand(certifyCommand())
     .addCommand(certifyAllCommand())
+    .addCommand(certifySeamsCommand())
     .addCommand(overheadCommand())
     .addCommand(synthCommand())
 }
