@@ -27,6 +27,21 @@ const STAGE_BYTES = 64 * 1024
 const MiB = 2 ** 20
 const CANARY = 0xa5
 
+/** Lengths of 2^31, 2^32 - 1, 2^40 and 2^63 as formats write them: of 4 and 8 bytes in both orders, and as varints. */
+const LIES: readonly Uint8Array[] = [
+  '00000080',
+  '80000000',
+  'ffffffff',
+  '0000000000010000',
+  '0000010000000000',
+  '0000000000000080',
+  '8000000000000000',
+  '8080808008',
+  'ffffffff0f',
+  '808080808020',
+  '80808080808080808001',
+].map((hex) => Uint8Array.from(hex.match(/../g)!, (byte) => Number.parseInt(byte, 16)))
+
 /** Defines the cases that every framing passes. */
 export function framingSuite(options: FramingSuiteOptions): void {
   const { describe, it, framing: create, refused = {} } = options
@@ -67,6 +82,24 @@ export function framingSuite(options: FramingSuiteOptions): void {
           continue
         }
         assert.deepEqual(decode(framing, frame).messages[0]?.message, { ...message, step })
+      }
+    })
+
+    it('carries every 64-bit run exactly and refuses what is none', () => {
+      const { message } = payloadSample
+      const edges = [0n, 1n, 2n ** 32n, 2n ** 53n - 1n, 2n ** 53n, 2n ** 53n + 1n, 2n ** 63n - 1n, 2n ** 63n]
+      for (const run of [...edges, 2n ** 63n + 1n, 2n ** 64n - 1n, 0x0123456789abcdefn]) {
+        const sent = { ...message, run } as Message
+        assert.deepEqual(decode(framing, framing.encode(sent)).messages[0]?.message, sent)
+        const room = new Uint8Array(framing.headroomBytes)
+        const start = framing.encodeInto(sent, room, framing.headroomBytes, 0)
+        assert.deepEqual(decode(framing, room.subarray(start)).messages[0]?.message, sent)
+      }
+      for (const run of [-1n, 2n ** 64n, 2n ** 64n + 5n, 1, '1']) {
+        const room = new Uint8Array(framing.headroomBytes)
+        const sent = { ...message, run } as unknown as Message
+        assert.throws(() => framing.encode(sent), isSeamError, `a run of ${typeof run} ${run}`)
+        assert.throws(() => framing.encodeInto(sent, room, framing.headroomBytes, 0), isSeamError)
       }
     })
 
@@ -228,6 +261,46 @@ export function framingSuite(options: FramingSuiteOptions): void {
           survives(() => feed(decoder, flipped(frame, bit)))
           for (const found of inbox.messages)
             assert.deepEqual(decode(bare, bare.encode(found.message, found.payload)).messages, [found])
+        }
+      }
+    })
+
+    it('takes no length on trust: no memory is asked for what is not there', () => {
+      const bare = create({ checksum: false })
+      for (const { message, payload } of smallAndRandom()) {
+        const frame = bare.encode(message, payload)
+        const headerBytes = frame.byteLength - payload.byteLength
+        for (const lie of LIES) {
+          for (let at = 0; at + lie.byteLength <= headerBytes; at += headerBytes > 200 ? 7 : 1) {
+            const bytes = new Uint8Array(frame)
+            bytes.set(lie, at)
+            const inbox = new Inbox()
+            const decoder = bare.createDecoder(inbox, { maxPayloadBytes: MiB })
+            const before = process.memoryUsage().arrayBuffers
+            survives(() => feed(decoder, bytes))
+            const asked = process.memoryUsage().arrayBuffers - before
+            assert.ok(asked < 4 * MiB, `${asked} B for byte ${at} of a ${message.kind} frame`)
+            for (const found of inbox.messages)
+              assert.deepEqual(decode(bare, bare.encode(found.message, found.payload)).messages, [found])
+          }
+        }
+      }
+    })
+
+    it('carries tensors of no rows and payloads of no bytes', () => {
+      const { message } = payloadSample
+      for (const shape of [
+        [0, 0],
+        [0, 4096],
+        [1, 0],
+      ] as const) {
+        const sent = { ...message, rows: [], shape } as unknown as Message
+        const room = new Uint8Array(framing.headroomBytes)
+        const start = framing.encodeInto(sent, room, framing.headroomBytes, 0)
+        for (const frame of [framing.encode(sent), room.subarray(start)]) {
+          const inbox = decode(framing, frame)
+          assert.deepEqual(inbox.messages, [{ message: sent, payload: new Uint8Array(0) }])
+          assert.equal(inbox.targets, 0)
         }
       }
     })

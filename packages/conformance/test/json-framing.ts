@@ -16,6 +16,9 @@ export type FramingFault =
   | 'headroom for one row'
   | 'payload on any kind'
   | 'numbers rounded'
+  | 'run through a number'
+  | 'memory for any header'
+  | 'no empty tensors'
   | 'text cut to ASCII'
   | 'no room check'
   | 'byte in front of the frame'
@@ -48,16 +51,25 @@ const toJson = (value: object) =>
 const fromJson = (text: string) =>
   JSON.parse(text, (name, item) => (name === 'run' && /^\d+n$/.test(item) ? BigInt(item.slice(0, -1)) : item))
 
+const hasRun = (message: Message) =>
+  message.kind !== 'tensor' ||
+  (typeof message.run === 'bigint' && BigInt.asUintN(64, message.run) === message.run)
+
 /** A small framing that passes the suite: 8 bytes of length and CRC-32, JSON, payload. `fault` breaks it. */
 export function jsonFraming(fault?: FramingFault): FramingFactory {
   return ({ checksum = true } = {}) => {
     const scratch = new Uint8Array(STAGE_BYTES)
 
     function header(message: Message, payloadBytes: number): Buffer {
+      if (!hasRun(message)) throw new SeamError('USAGE', 'a run that is not 64 bits')
+      if (fault === 'no empty tensors' && 'shape' in message && message.shape[0] === 0)
+        throw new SeamError('USAGE', 'an empty tensor')
       if (payloadBytes > 0 && !mayCarryPayload(message.kind) && fault !== 'payload on any kind')
         throw new SeamError('USAGE', `${message.kind} carries no payload`)
       let text = toJson({ message, payloadBytes })
       if (fault === 'numbers rounded') text = text.replace(/\d{12,}/g, (digits) => `${digits.slice(0, -1)}0`)
+      else if (fault === 'run through a number')
+        text = text.replace(/"(\d+)n"/g, (_, digits) => `"${BigInt(Number(digits))}n"`)
       else if (!isDeepStrictEqual(fromJson(text).message, message))
         throw new SeamError('USAGE', `JSON cannot carry ${text}`)
       const json = Buffer.from(text, fault === 'text cut to ASCII' ? 'latin1' : 'utf8')
@@ -117,6 +129,7 @@ function decoder(
       if (!Number.isSafeInteger(payloadBytes) || payloadBytes < 0) throw new Error('no payload length')
       if (typeof message !== 'object' || message === null) throw new Error('no message')
       if (payloadBytes > 0 && !mayCarryPayload(message.kind)) throw new Error('a payload')
+      if (!hasRun(message)) throw new Error('no run')
       const canonical = toJson({ message, payloadBytes })
       if (Buffer.byteLength(canonical) !== json.byteLength) throw new Error('not as it is written')
       return { message, payloadBytes }
@@ -154,6 +167,7 @@ function decoder(
     while (pending === undefined && stage.staged - at >= PREFIX_BYTES) {
       const view = new DataView(bytes.buffer, at)
       const end = at + PREFIX_BYTES + view.getUint32(0, true)
+      if (fault === 'memory for any header') new Uint8Array(end)
       if (end - at > STAGE_BYTES) throw new SeamError('LIMIT', `header of ${end - at} B`)
       if (end > stage.staged) break
       pending = parse(bytes.subarray(at + PREFIX_BYTES, end), view.getUint32(4, true))

@@ -36,14 +36,16 @@ function checked<T>(accept: (value: unknown) => boolean, expected: string): Fiel
   return { toWire: check, fromWire: check }
 }
 
-/** Integers from 0 to `max`, which is at most 2^53 - 1. The wire side may give any of them as a bigint. */
+/** Integers from 0 to `max`, which is at most 2^53 - 1. The wire side may give any of them as a bigint, and zero with a sign. */
 export function integer(max: number): Field<number> {
   const field = checked<number>(
     (value) => Number.isInteger(value) && (value as number) >= 0 && (value as number) <= max,
     `an integer from 0 to ${max}`,
   )
   const narrowed = (value: unknown) =>
-    typeof value === 'bigint' && value >= 0n && value <= max ? Number(value) : value
+    (typeof value === 'bigint' && value >= 0n && value <= max) || value === 0
+      ? Math.abs(Number(value))
+      : value
   return { toWire: field.toWire, fromWire: (value) => field.fromWire(narrowed(value)) }
 }
 

@@ -1,50 +1,19 @@
-import { readFileSync } from 'node:fs'
-import { largestMessages, randomMessages, smallestMessages } from '@seamline/conformance'
+import { largestMessages } from '@seamline/conformance'
 import { DType, ErrorCode, type Message } from '@seamline/core'
 import { describe, expect, it } from 'vitest'
-import {
-  describeSchema,
-  generate,
-  loadSchema,
-  parseVectors,
-  protocolId,
-  referenceFrame,
-} from '../scripts/generate.mjs'
+import { loadSchema } from '../scripts/generate.mjs'
 import { protobuf } from '../src/index.ts'
 import { bytes, decodeAll, decodeOne, field, frameOf, varint } from './frames.ts'
+import { vector } from './vectors.ts'
 
-interface Vector {
-  readonly name: string
-  readonly message: Message
-  readonly payload: string
-  readonly frame: string
-}
-
-const vectors = parseVectors(
-  readFileSync(new URL('../vectors/protobuf.json', import.meta.url), 'utf8'),
-) as Vector[]
 const framing = protobuf()
 const schema = loadSchema()
-const samples = [...smallestMessages(), ...largestMessages(), ...randomMessages(7, 10)]
 const hex = (data: Uint8Array) => Buffer.from(data).toString('hex')
-const open = vectors.find(({ name }) => name === 'open-greedy')!.message
-const tensor = vectors.find(({ name }) => name === 'tensor')!.message
+const open = vector('open-greedy')
+const tensor = vector('tensor')
 
-describe('golden vectors', () => {
-  for (const { name, message, payload, frame } of vectors) {
-    it(`${name} encodes to its bytes and decodes from them`, () => {
-      expect(hex(framing.encode(message, Buffer.from(payload, 'hex')))).toBe(frame)
-      expect(decodeAll(framing, Buffer.from(frame, 'hex'))).toEqual([[message, Buffer.from(payload, 'hex')]])
-    })
-  }
-
-  it('cover every kind', () => {
-    const kinds = new Set(vectors.map(({ message }) => message.kind))
-    expect(kinds).toEqual(new Set(samples.map(({ message }) => message.kind)))
-    expect(kinds.size).toBe(17)
-  })
-
-  it('agree with bytes computed by hand', () => {
+describe('protobuf bytes', () => {
+  it('agree with those computed by hand', () => {
     // ack = 7 { request = 1 }, payload = 15 of 0 B; CRC-32 of 3a0208017a00 by a bitwise loop.
     let crc = 0xffffffff
     for (const byte of [0x3a, 0x02, 0x08, 0x01, 0x7a, 0x00]) {
@@ -59,46 +28,8 @@ describe('golden vectors', () => {
   })
 })
 
-describe('protocol id', () => {
-  const frames = vectors.map(({ frame }) => frame)
-
-  it('is the SHA-256 over the schema and the golden vectors', () => {
-    expect(framing.protocolIds).toEqual([protocolId(describeSchema(), frames)])
-  })
-
-  it('changes with any byte of a vector and any field of the schema', () => {
-    const changed = frames.with(
-      3,
-      frames[3]!.replace(/.$/, (digit) => (digit === '0' ? '1' : '0')),
-    )
-    expect(framing.protocolIds).not.toContain(protocolId(describeSchema(), changed))
-    expect(framing.protocolIds).not.toContain(protocolId(describeSchema().slice(1), frames))
-  })
-
-  it('belongs to files that are up to date with the schema: else run scripts/generate.mjs', async () => {
-    for (const [path, text] of await generate()) expect(readFileSync(path, 'utf8') === text, path).toBe(true)
-  })
-})
-
 describe('protobuf', () => {
   const Frame = schema.lookupType('seamline.v1.Frame')
-
-  it('writes the bytes that protobufjs writes by reflection', () => {
-    for (const checksum of [true, false]) {
-      const own = protobuf({ checksum })
-      for (const { message, payload } of samples)
-        expect(hex(own.encode(message, payload))).toBe(
-          hex(referenceFrame(schema, message, payload, checksum)),
-        )
-    }
-  })
-
-  it('reads the bytes that protobufjs writes by reflection', () => {
-    for (const { message, payload } of samples)
-      expect(decodeAll(framing, referenceFrame(schema, message, payload))).toEqual([
-        [message, Buffer.from(payload)],
-      ])
-  })
 
   it('writes header and payload as one message that protobufjs reads by reflection', () => {
     const options = { enums: String, longs: Number, bytes: Array, oneofs: true }
@@ -135,7 +66,7 @@ describe('protobuf', () => {
     const absent = (kind: number, content = bytes``) =>
       decodeOne(framing, frameOf(bytes`${field(kind, content)} 7a 00`))
     expect(absent(3)).toEqual({ ...open, request: 0, promptTokens: 0, maxTokens: 0 })
-    const none = vectors.find(({ name }) => name === 'hello-coordinator')!.message
+    const none = vector('hello-coordinator')
     expect(absent(1, bytes`08 01`)).toEqual({
       ...none,
       name: '',
