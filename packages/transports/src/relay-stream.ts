@@ -1,10 +1,20 @@
 import { Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import { TLSSocket } from 'node:tls'
-import { SeamError } from '@seamline/core'
+import { isSeamError, SeamError } from '@seamline/core'
 import { createEndpoint, type Endpoint } from './endpoint.ts'
+import { createInbox, createSlicer, type Inbox } from './flow.ts'
+
+/** A stream joined to an endpoint. */
+export interface Attached {
+  readonly stream: Duplex
+  readonly endpoint: Endpoint
+  readonly inbox: Inbox
+}
 
 const stageBytes = 1 << 16
+// TLS encrypts a write as a whole into memory of its own before the first byte leaves.
+const tlsPieceBytes = 1 << 17
 
 /**
  * Ends both directions now. A reset drops what the kernels hold; only a bare socket can, and not while its shutdown is
@@ -16,72 +26,90 @@ export function reset(stream: Duplex): void {
   else stream.destroy()
 }
 
-/**
- * Reads by the kernel into the memory of an endpoint that is there a little later than its stream. What the endpoint does
- * not take waits in the stream, which hands it out as events; no later read overtakes that.
- */
+/** Connects the events of an open, paused stream to a new endpoint. */
+export function attach(stream: Duplex, remote: string, highWaterMarkBytes: number): Attached {
+  const slicer = createSlicer(
+    stream instanceof TLSSocket ? tlsPieceBytes : Number.POSITIVE_INFINITY,
+    (piece, next) => {
+      stream.write(piece, (error) => {
+        if (!error) next()
+      })
+    },
+  )
+  const write =
+    stream instanceof TLSSocket
+      ? slicer.write
+      : (bytes: Uint8Array, done: () => void) => {
+          stream.write(bytes, (error) => {
+            if (!error) done()
+          })
+        }
+  const endpoint = createEndpoint(
+    {
+      remote,
+      write,
+      end: () => slicer.end(() => void stream.end()),
+      destroy(flushed) {
+        if (flushed) stream.destroy()
+        else reset(stream)
+        inbox.drop()
+      },
+      pause: () => void stream.pause(),
+      resume: () => inbox.resume(() => void stream.resume()),
+    },
+    highWaterMarkBytes,
+  )
+  const inbox = createInbox(endpoint)
+  stream.on('data', inbox.take)
+  stream.on('end', inbox.end)
+  stream.on('close', inbox.close)
+  stream.on('error', (error: NodeJS.ErrnoException) => {
+    endpoint.failed(brokenStream(error, remote))
+    inbox.drop()
+    stream.destroy()
+  })
+  stream.resume()
+  return { stream, endpoint, inbox }
+}
+
+/** Reads by the kernel into the memory of an endpoint that is there a little later than its stream. */
 export function createReads() {
   const stage = new Uint8Array(stageBytes)
   const early: Uint8Array[] = []
-  let stream: Duplex | undefined
-  let endpoint: Endpoint | undefined
+  let attached: Attached | undefined
+  let named: Uint8Array | undefined
   return {
-    bind(carrier: Duplex, opened: Endpoint) {
-      stream = carrier
-      endpoint = opened
-      for (const chunk of early) carrier.push(chunk)
+    bind(opened: Attached) {
+      attached = opened
+      for (const chunk of early) opened.stream.push(chunk)
     },
-    nextBuffer: () => (stream?.readableLength === 0 ? endpoint?.nextBuffer() : undefined) ?? stage,
+    nextBuffer() {
+      const waiting = attached === undefined || attached.inbox.holds || attached.stream.readableLength > 0
+      named = waiting ? undefined : attached?.endpoint.nextBuffer()
+      return named ?? stage
+    },
     onRead(bytes: number, buffer: Uint8Array) {
-      if (stream === undefined || endpoint === undefined) {
+      if (attached === undefined) {
         early.push(buffer.slice(0, bytes))
         return false
       }
-      if (buffer !== stage) {
-        endpoint.filled(bytes)
-        return true
-      }
-      const taken = stream.readableLength === 0 ? endpoint.receive(stage.subarray(0, bytes)) : 0
-      // A TLS socket may go on to read what it has decrypted after it was paused.
-      if (taken < bytes && !stream.destroyed) stream.push(stage.slice(taken, bytes))
+      const { stream, endpoint, inbox } = attached
+      // What came with the answer of the relay waits in the stream, and comes first.
+      if (stream.readableLength > 0) stream.push(buffer.slice(0, bytes))
+      else if (named === undefined || stream.isPaused()) inbox.take(buffer.subarray(0, bytes))
+      else endpoint.filled(bytes)
       return true
     },
   }
 }
 
-/** Connects the events of an open stream to a new endpoint. */
-export function attach(stream: Duplex, remote: string, highWaterMarkBytes: number): Endpoint {
-  const endpoint = createEndpoint(
-    {
-      remote,
-      write(bytes, done) {
-        stream.write(bytes, (error) => {
-          if (!error) done()
-        })
-      },
-      end: () => void stream.end(),
-      destroy(flushed) {
-        if (flushed) stream.destroy()
-        else reset(stream)
-      },
-      pause: () => void stream.pause(),
-      resume: () => void stream.resume(),
-    },
-    highWaterMarkBytes,
-  )
-  stream.on('data', (chunk: Buffer) => receive(stream, endpoint, chunk))
-  stream.on('end', () => endpoint.ended())
-  stream.on('error', (error: NodeJS.ErrnoException) => {
-    const why = error.code ?? error.message
-    endpoint.failed(new SeamError('RESET', `${remote} ended without warning (${why})`, { cause: error }))
-  })
-  stream.on('close', () => endpoint.closed())
-  stream.resume()
-  return endpoint
-}
-
-/** Gives `chunk` to the handler; what it does not take because it paused goes back to the front of the stream. */
-function receive(stream: Duplex, endpoint: Endpoint, chunk: Uint8Array): void {
-  const taken = endpoint.receive(chunk)
-  if (taken < chunk.length && !stream.destroyed) stream.unshift(chunk.subarray(taken))
+function brokenStream(error: NodeJS.ErrnoException, remote: string): SeamError {
+  const why = error.code ?? error.message
+  if (isSeamError(error)) return new SeamError(error.code, `${remote}: ${error.message}`, { cause: error })
+  if (why.startsWith('ERR_SSL')) {
+    return new SeamError('PROTOCOL', `bytes from or to ${remote} were altered on the way (${why})`, {
+      cause: error,
+    })
+  }
+  return new SeamError('RESET', `${remote} ended without warning (${why})`, { cause: error })
 }

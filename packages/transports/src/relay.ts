@@ -111,10 +111,10 @@ export function relay(options: RelayOptions = {}): Transport {
       carrier.destroy()
       throw new SeamError('RESET', `${what}: ${remote} left at once`)
     }
-    const endpoint = attach(carrier, remote, highWaterMarkBytes)
-    reads?.bind(carrier, endpoint)
-    endpoint.open(accept)
-    return endpoint
+    const attached = attach(carrier, remote, highWaterMarkBytes)
+    reads?.bind(attached)
+    attached.endpoint.open(accept)
+    return attached.endpoint
   }
 
   return {
