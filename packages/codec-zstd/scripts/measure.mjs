@@ -41,30 +41,43 @@ row(
   '---',
   names.map(() => '---'),
 )
-for (const { name, compress, decompress } of libraries) {
-  row(
-    name,
-    names.map((input) => {
-      const content = inputs[input]
-      const dst = new Uint8Array(compressBound(content.byteLength))
-      const back = new Uint8Array(content.byteLength)
-      const frame = frames[input]
-      decompress(frame, back)
-      if (Buffer.compare(back, content) !== 0) throw new Error(`${name} decodes ${input} wrongly`)
-      if (compress) {
-        reference.decompress(compressWith(compress, content), back, parseFrame(frame, content.byteLength))
-        if (Buffer.compare(back, content) !== 0) throw new Error(`${name} encodes ${input} wrongly`)
-      }
-      const encode = compress ? speed(content.byteLength, () => compress(content, level, dst)) : '-'
-      return `${encode} / ${speed(content.byteLength, () => decompress(frame, back))}`
-    }),
+const cells = libraries.map(() => [])
+for (const input of names) {
+  const content = inputs[input]
+  const frame = frames[input]
+  const dst = new Uint8Array(compressBound(content.byteLength))
+  const back = new Uint8Array(content.byteLength)
+  for (const { name, compress, decompress } of libraries) {
+    decompress(frame, back)
+    if (Buffer.compare(back, content) !== 0) throw new Error(`${name} decodes ${input} wrongly`)
+    if (compress === undefined) continue
+    const own = compressWith(compress, content)
+    reference.decompress(own, back.fill(0), parseFrame(own, content.byteLength))
+    if (Buffer.compare(back, content) !== 0) throw new Error(`${name} encodes ${input} wrongly`)
+  }
+  const encode = speeds(
+    content.byteLength,
+    libraries.map(({ compress }) => compress && (() => compress(content, level, dst))),
   )
+  const decode = speeds(
+    content.byteLength,
+    libraries.map(
+      ({ decompress }) =>
+        () =>
+          decompress(frame, back),
+    ),
+  )
+  for (const [i, list] of cells.entries()) list.push(`${encode[i]} / ${decode[i]}`)
 }
+for (const [i, { name }] of libraries.entries()) row(name, cells[i])
+
 const halves = inputs['bf16 shuffled']
 const other = new Uint8Array(halves.byteLength)
-console.log(
-  `\nshuffle16 ${speed(halves.byteLength, () => shuffle16(halves, other))} MB/s, unshuffle16 ${speed(halves.byteLength, () => unshuffle16(halves, other))} MB/s`,
-)
+const [forth, back] = speeds(halves.byteLength, [
+  () => shuffle16(halves, other),
+  () => unshuffle16(halves, other),
+])
+console.log(`\nshuffle16 ${forth} MB/s, unshuffle16 ${back} MB/s`)
 
 function row(name, cells) {
   console.log(`| ${[name, ...cells].join(' | ')} |`)
@@ -75,17 +88,24 @@ function compressWith(compress, content) {
   return dst.slice(0, compress(content, level, dst))
 }
 
-/** Median MB/s; one round repeats until 2 MiB have passed, so that a small tensor is no matter of the clock. */
-function speed(bytes, run) {
+/**
+ * Median MB/s of each, '-' where there is none; they take turns, so that a slow moment of the machine meets all. One round
+ * repeats until 2 MiB have passed, so that a small tensor is no matter of the clock.
+ */
+function speeds(bytes, runs) {
   const repeats = Math.max(1, Math.ceil(2 ** 21 / bytes))
-  const times = []
-  for (let round = -3; round < rounds; round++) {
-    const startMs = performance.now()
-    for (let i = 0; i < repeats; i++) run()
-    if (round >= 0) times.push((performance.now() - startMs) / repeats)
-  }
-  times.sort((a, b) => a - b)
-  return (bytes / 1000 / times[times.length >> 1]).toFixed(0)
+  const times = runs.map(() => [])
+  for (let round = -3; round < rounds; round++)
+    for (const [i, run] of runs.entries()) {
+      if (run === undefined) continue
+      const startMs = performance.now()
+      for (let n = 0; n < repeats; n++) run()
+      if (round >= 0) times[i].push((performance.now() - startMs) / repeats)
+    }
+  return times.map((list) => {
+    list.sort((a, b) => a - b)
+    return list.length === 0 ? '-' : (bytes / 1000 / list[list.length >> 1]).toFixed(0)
+  })
 }
 
 /** Gaussian, times a lognormal scale (s = 0.5) of the channel, times 30 in one channel of 911. */

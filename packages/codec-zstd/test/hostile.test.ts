@@ -1,6 +1,7 @@
 import { compressUsingDict, createCCtx, init } from '@bokuweb/zstd-wasm'
 import { f16, f32 } from '@seamline/codecs'
 import { beforeAll, describe, expect, it } from 'vitest'
+import { parseFrame } from '../src/frame.ts'
 import { zstd } from '../src/index.ts'
 import { compressed, endlessTree, expanding, frame, raw, rle } from './frames.ts'
 import {
@@ -86,6 +87,12 @@ for (const decoder of decoders) {
       }
     })
 
+    it('sequences that leave bits over', () => {
+      const block = expanding(100)
+      expect(block.at(-1)).toBe(1)
+      corrupt(frame(16 + 3400 + 1, [raw(SIXTEEN), compressed([...block.slice(0, -1), 2], true)], 4))
+    })
+
     it('literals whose tree never ends', () => {
       corrupt(frame(16, [compressed(endlessTree(), true)], 1))
     })
@@ -118,7 +125,7 @@ for (const decoder of decoders) {
       for (const bytes of [1, 2, 4]) {
         const named = [...plain.subarray(0, 5), ...new Array(bytes).fill(9), ...plain.subarray(5)]
         named[4]! |= bytes === 4 ? 3 : bytes
-        corrupt(Uint8Array.from(named))
+        expect(corrupt(Uint8Array.from(named))).toContain('dictionary')
       }
     })
 
@@ -200,6 +207,28 @@ for (const decoder of decoders) {
     }
   })
 }
+
+describe('the headers alone refuse', () => {
+  it('blocks that hold more or less than was declared', () => {
+    for (const declared of [15, 17]) {
+      refused('CODEC', () => parseFrame(frame(declared, [raw(SIXTEEN, true)], 64), 2 ** 20))
+      refused('CODEC', () => parseFrame(frame(declared, [rle(0, 7), rle(1, 9, true)], 64), 2 ** 20))
+    }
+    const block = compressed(expanding(1), true)
+    expect(parseFrame(frame(16 + 4096, [raw(SIXTEEN), block], 4), 2 ** 20).contentBytes).toBe(16 + 4096)
+    refused('CODEC', () => parseFrame(frame(16 + 4097, [raw(SIXTEEN), block], 4), 2 ** 20))
+    refused('CODEC', () => parseFrame(frame(15, [raw(SIXTEEN), block], 4), 2 ** 20))
+  })
+
+  it('blocks above 128 KiB, above the window, and above the content', () => {
+    const split = (bytes: number, first: number, windowKiB?: number) =>
+      frame(bytes, [rle(0, first), rle(0, bytes - first, true)], windowKiB)
+    expect(parseFrame(split(2 ** 17 + 1, 2 ** 17), 2 ** 20).blocks).toHaveLength(2)
+    refused('CODEC', () => parseFrame(split(2 ** 17 + 1, 2 ** 17 + 1), 2 ** 20))
+    expect(parseFrame(split(2048, 1024, 1), 2 ** 20).maxBlockBytes).toBe(1024)
+    refused('CODEC', () => parseFrame(split(2048, 1025, 1), 2 ** 20))
+  })
+})
 
 it('a decoded shape is the one that was asked for', () => {
   const codec = zstd(f16)()
