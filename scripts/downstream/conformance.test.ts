@@ -1,7 +1,7 @@
 import { describe, it } from 'node:test'
 import { f16 } from '@seamline/codecs/f16'
-import { codecSuite, framingSuite } from '@seamline/conformance'
 import { f32 } from '@seamline/codecs/f32'
+import { codecSuite, framingSuite } from '@seamline/conformance'
 import { protobuf } from '@seamline/framing/protobuf'
 
 codecSuite({ describe, it, codec: f32 })

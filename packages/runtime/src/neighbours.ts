@@ -1,6 +1,5 @@
 import {
   type Clock,
-  type Codec,
   type CodecFactory,
   type HelloMessage,
   type LinkMessage,
@@ -107,7 +106,7 @@ export function neighbours(context: NeighbourContext): Neighbours {
         const both = `${hello.name} chose codec ${codec ?? 'none'}, ${name} offered ${offered.join(', ')}`
         throw new SeamError('PROTOCOL', both, { worker: hello.name })
       }
-      const edge = edgeOf(makeCodec(codec))
+      const edge = edgeOf(codec)
       upstream = link
       link.send({ kind: 'credit', scope: 'edge', id: 0, limit: edge.grant() })
       return receiver(link, hello, edge)
@@ -119,7 +118,7 @@ export function neighbours(context: NeighbourContext): Neighbours {
   /** What this stage would receive in, best first: what was asked for by name, else everything lossless. */
   function offer(allowed: readonly string[]): readonly string[] {
     const known = [...codecs.keys()]
-    if (allowed.length === 0) return known.filter((id) => !makeCodec(id).lossy)
+    if (allowed.length === 0) return known.filter((id) => !codecs.get(id)!().lossy)
     const offered = known.filter((id) => allowed.includes(id))
     if (offered.length > 0) return offered
     throw new SeamError(
@@ -150,7 +149,7 @@ export function neighbours(context: NeighbourContext): Neighbours {
         { worker: hello.name },
       )
     }
-    const edge = edgeOf(makeCodec(codec))
+    const edge = edgeOf(codec)
     downstream = { link, edge }
     const handler = neighbour(link, hello, 'hidden rows', (message) => {
       if (message.kind !== 'credit') return
@@ -160,11 +159,11 @@ export function neighbours(context: NeighbourContext): Neighbours {
     return { handler, codecs: [codec] }
   }
 
-  const makeCodec = (id: string): Codec => codecs.get(id)!()
-
-  function edgeOf(codec: Codec): Edge {
+  function edgeOf(id: string): Edge {
     const { maxSequences, chunkTokens, embedding } = spec
-    return edgeWith(slotPool(maxSequences + EXTRA_SLOTS, codec, chunkTokens, embedding, headroomBytes), codec)
+    const slots = maxSequences + EXTRA_SLOTS
+    const { codec, pool } = slotPool(codecs.get(id)!, slots, chunkTokens, embedding, headroomBytes)
+    return edgeWith(pool, codec)
   }
 
   /** Receives hidden rows straight into slots and hands them back with new credit. */
