@@ -1,6 +1,15 @@
 import assert from 'node:assert/strict'
-import { asBytes, type Codec, type CodecFactory, DType, isSeamError } from '@seamline/core'
+import {
+  asBytes,
+  asFloat32,
+  type Codec,
+  type CodecFactory,
+  DType,
+  isSeamError,
+  PAYLOAD_ALIGNMENT,
+} from '@seamline/core'
 import { seededRandom } from './random.ts'
+import { type Skip, skipping } from './skip.ts'
 
 export interface CodecSuiteOptions {
   readonly describe: (name: string, body: () => void) => void
@@ -16,20 +25,63 @@ export interface CodecSuiteOptions {
    * its block. Left out for a lossless codec, whose values come back bit for bit.
    */
   readonly tolerance?: (value: number, blockLargest: number) => number
+  readonly skip?: readonly Skip[]
 }
 
 const CANARY = 0xa5
-const CANARY_VALUE = 12345.678
+const CANARY_VALUE = Math.fround(12345.678)
 const NON_FINITE = [Number.NaN, Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY]
 const F32_LARGEST = 3.4028234663852886e38
+const LARGEST_SHAPE = [17, 33] as const
+/** More memory than a decoder of a few hundred bytes has reason to ask for. */
+const CLAIM_LIMIT_BYTES = 16 << 20
 
-/** Defines the cases that every codec passes. */
+/** Where the arguments of a codec lie. */
+interface Place {
+  /** Behind the names of the cases. */
+  readonly suffix: string
+  create(): Codec
+  bytes(codec: Codec, count: number): Uint8Array
+}
+
+/**
+ * Defines the cases that every codec passes. A codec with an `allocate` runs all of them three times: with memory of the
+ * caller, with its own, and with one of each.
+ */
 export function codecSuite(options: CodecSuiteOptions): void {
-  const { describe, it, codec: create, refused = [], tolerance } = options
-  const { id, lossy, dtypes, wireDType, blockElements, identity } = create()
+  const { describe, codec: factory, refused = [], tolerance, skip } = options
+  const { id, lossy, dtypes, wireDType, blockElements, identity, allocate } = factory()
+  const { it, finish } = skipping(options.it, skip)
   const shapes: [rows: number, columns: number][] = []
-  for (const rows of [0, 1, 2, 3, 17])
-    for (const blocks of [0, 1, 2, 3, 7, 33]) shapes.push([rows, blocks * blockElements])
+  for (const rows of [0, 1, 2, 3, LARGEST_SHAPE[0]])
+    for (const blocks of [0, 1, 2, 3, 7, LARGEST_SHAPE[1]]) shapes.push([rows, blocks * blockElements])
+
+  describe(`codec ${id}`, () => {
+    it('declares what it is', () => {
+      assert.match(id, /^[a-z0-9][a-z0-9_.+-]*$/)
+      assert.equal(lossy, tolerance !== undefined, 'a tolerance is given exactly for a lossy codec')
+      assert.ok(dtypes.length > 0 && dtypes.every((dtype) => Object.hasOwn(DType, dtype)))
+      assert.ok(Object.hasOwn(DType, wireDType))
+      assert.ok(Number.isInteger(blockElements) && blockElements > 0)
+      if (identity) assert.deepEqual([lossy, wireDType], [false, 'f32'])
+    })
+    define({ suffix: '', create: () => factory(), bytes: (_, count) => new Uint8Array(count) })
+    if (allocate !== undefined) {
+      const arena = { arenaBytes: 16 * LARGEST_SHAPE[0] * LARGEST_SHAPE[1] * blockElements * 4 + (1 << 16) }
+      const create = () => factory(arena)
+      const own = (codec: Codec, count: number) =>
+        codec.allocate?.(count) ?? assert.fail(`allocate(${count}) gave nothing with ${arena.arenaBytes} B`)
+      let turn = 0
+      define({ suffix: ' (arena)', create, bytes: own })
+      define({
+        suffix: ' (arena and other memory)',
+        create,
+        bytes: (codec, count) => (turn++ % 2 === 0 ? own(codec, count) : new Uint8Array(count)),
+      })
+      defineArena()
+    }
+  })
+  finish()
 
   /** Compares what came back with what was sent. */
   function assertCarried(sent: Float32Array, back: Float32Array): void {
@@ -53,17 +105,36 @@ export function codecSuite(options: CodecSuiteOptions): void {
     }
   }
 
-  describe(`codec ${id}`, () => {
-    it('declares what it is', () => {
-      assert.match(id, /^[a-z0-9][a-z0-9_.-]*$/)
-      assert.equal(lossy, tolerance !== undefined, 'a tolerance is given exactly for a lossy codec')
-      assert.ok(dtypes.length > 0 && dtypes.every((dtype) => Object.hasOwn(DType, dtype)))
-      assert.ok(Object.hasOwn(DType, wireDType))
-      assert.ok(Number.isInteger(blockElements) && blockElements > 0)
-      if (identity) assert.deepEqual([lossy, wireDType], [false, 'f32'])
-    })
+  function define(place: Place): void {
+    const { suffix, create, bytes } = place
+    const test = (name: string, body: () => void) => it(`${name}${suffix}`, body)
+    const floats = (codec: Codec, count: number) => asFloat32(bytes(codec, count * 4))
 
-    it('carries every shape, within a size that it states beforehand', () => {
+    /** A copy of `values` in this place. */
+    function placed(codec: Codec, values: Float32Array): Float32Array {
+      const copy = floats(codec, values.length)
+      copy.set(values)
+      return copy
+    }
+
+    function placedBytes(codec: Codec, encoded: Uint8Array): Uint8Array {
+      const copy = bytes(codec, encoded.byteLength)
+      copy.set(encoded)
+      return copy
+    }
+
+    function encode(codec: Codec, values: Float32Array, rows: number, columns: number): Uint8Array {
+      const dst = bytes(codec, codec.maxEncodedBytes(rows, columns))
+      return dst.slice(0, codec.encodeInto(placed(codec, values), rows, columns, dst))
+    }
+
+    function decode(codec: Codec, encoded: Uint8Array, rows: number, columns: number): Float32Array {
+      const values = floats(codec, rows * columns).fill(CANARY_VALUE)
+      codec.decodeInto(placedBytes(codec, encoded), rows, columns, values)
+      return values
+    }
+
+    test('carries every shape, within a size that it states beforehand', () => {
       for (const [rows, columns] of shapes) {
         const codec = create()
         const sent = sampleValues(rows * columns, rows)
@@ -75,93 +146,113 @@ export function codecSuite(options: CodecSuiteOptions): void {
       }
     })
 
-    it('carries zeros of both signs, denormals and neighbours of powers of two', () => {
+    test('carries zeros of both signs, denormals and neighbours of powers of two', () => {
       const special = specialValues().filter((value) => !refused.includes(value) && Math.abs(value) < 2 ** 15)
       const values = padded(special, blockElements)
       const codec = create()
       assertCarried(values, decode(codec, encode(codec, values, 1, values.length), 1, values.length))
     })
 
-    it('works at every offset that is a multiple of 4 bytes', () => {
+    test('works at every offset that is a multiple of 4 bytes', () => {
       const [rows, columns] = [3, 5 * blockElements]
       const sent = sampleValues(rows * columns, 1)
       const expected = encode(create(), sent, rows, columns)
+      const most = create().maxEncodedBytes(rows, columns)
       for (const offset of [0, 4, 8, 12, 20, 60]) {
         const codec = create()
-        const src = new Float32Array(new ArrayBuffer(offset + sent.byteLength), offset)
+        const src = asFloat32(bytes(codec, offset + sent.byteLength).subarray(offset))
         src.set(sent)
-        const dst = new Uint8Array(new ArrayBuffer(offset + codec.maxEncodedBytes(rows, columns)), offset)
+        const dst = bytes(codec, offset + most).subarray(offset)
         const encoded = dst.subarray(0, codec.encodeInto(src, rows, columns, dst))
         assert.deepEqual(new Uint8Array(encoded), expected)
-        const back = new Float32Array(new ArrayBuffer(offset + sent.byteLength), offset)
+        const back = asFloat32(bytes(codec, offset + sent.byteLength).subarray(offset))
         codec.decodeInto(encoded, rows, columns, back)
         assertCarried(sent, back)
       }
     })
 
-    it('writes nothing behind what it returns and leaves its source alone', () => {
-      for (const [rows, columns] of shapes) {
+    test('encodes to and decodes from any offset in bytes', () => {
+      const [rows, columns] = [3, 5 * blockElements]
+      const sent = sampleValues(rows * columns, 1)
+      const expected = encode(create(), sent, rows, columns)
+      const most = create().maxEncodedBytes(rows, columns)
+      for (const offset of [1, 2, 3, 7, 63]) {
         const codec = create()
-        const sent = sampleValues(rows * columns, 2)
-        const before = sent.slice()
-        const dst = new Uint8Array(codec.maxEncodedBytes(rows, columns) + 64).fill(CANARY)
-        const bytes = codec.encodeInto(sent, rows, columns, dst)
-        const stray = dst.findIndex((byte, i) => i >= bytes && byte !== CANARY)
-        assert.equal(stray, -1, `byte ${stray} was written, ${bytes} were returned`)
-        assert.deepEqual(sent, before)
-        const encoded = dst.slice(0, bytes)
-        const back = new Float32Array(rows * columns + 16).fill(CANARY_VALUE)
+        const dst = bytes(codec, offset + most).subarray(offset)
+        const encoded = dst.subarray(0, codec.encodeInto(placed(codec, sent), rows, columns, dst))
+        assert.deepEqual(new Uint8Array(encoded), expected, `at offset ${offset}`)
+        const back = floats(codec, rows * columns)
         codec.decodeInto(encoded, rows, columns, back)
-        assert.ok(
-          back.subarray(rows * columns).every((value) => value === Math.fround(CANARY_VALUE)),
-          'values behind the shape were written',
-        )
-        assert.deepEqual(encoded, dst.slice(0, bytes))
+        assertCarried(sent, back)
       }
     })
 
-    it('refuses a destination that is too small with LIMIT', () => {
+    test('writes nothing behind what it returns and leaves its source alone', () => {
+      for (const [rows, columns] of shapes) {
+        const codec = create()
+        const sent = placed(codec, sampleValues(rows * columns, 2))
+        const before = sent.slice()
+        const most = codec.maxEncodedBytes(rows, columns)
+        const memory = bytes(codec, most + 128).fill(CANARY)
+        const dst = memory.subarray(64)
+        const count = codec.encodeInto(sent, rows, columns, dst)
+        const stray = memory.findIndex((byte, i) => (i < 64 || i >= 64 + count) && byte !== CANARY)
+        assert.equal(stray, -1, `byte ${stray - 64} was written, ${count} were returned`)
+        assert.deepEqual(sent, before)
+        const encoded = placedBytes(codec, dst.subarray(0, count))
+        const around = floats(codec, 16 + rows * columns + 16).fill(CANARY_VALUE)
+        codec.decodeInto(encoded, rows, columns, around.subarray(16))
+        const outside = [...around.subarray(0, 16), ...around.subarray(16 + rows * columns)]
+        assert.ok(
+          outside.every((value) => value === CANARY_VALUE),
+          'values outside the shape were written',
+        )
+        assert.deepEqual(encoded.slice(), dst.slice(0, count))
+      }
+    })
+
+    test('refuses a destination that is too small with LIMIT', () => {
       for (const [rows, columns] of shapes) {
         if (rows * columns === 0) continue
         const codec = create()
-        const sent = sampleValues(rows * columns, 3)
+        const sent = placed(codec, sampleValues(rows * columns, 3))
         const { byteLength } = encode(codec, sent, rows, columns)
-        for (const bytes of [0, byteLength - 1]) {
-          const memory = new Uint8Array(byteLength + 64).fill(CANARY)
-          const dst = memory.subarray(0, bytes)
+        for (const count of [0, byteLength - 1]) {
+          const memory = bytes(codec, byteLength + 64).fill(CANARY)
+          const dst = memory.subarray(0, count)
           refuses('LIMIT', () => codec.encodeInto(sent, rows, columns, dst))
-          assert.ok(memory.subarray(bytes).every((byte) => byte === CANARY))
+          assert.ok(memory.subarray(count).every((byte) => byte === CANARY))
         }
       }
     })
 
-    it('refuses encoded bytes of any other length with CODEC', () => {
+    test('refuses encoded bytes of any other length with CODEC', () => {
       for (const [rows, columns] of shapes) {
         const codec = create()
         const encoded = encode(codec, sampleValues(rows * columns, 4), rows, columns)
-        const dst = new Float32Array(rows * columns)
-        const longer = new Uint8Array(encoded.byteLength + 1)
+        const dst = floats(codec, rows * columns)
+        const longer = bytes(codec, encoded.byteLength + 1)
         longer.set(encoded)
         refuses('CODEC', () => codec.decodeInto(longer, rows, columns, dst))
-        for (const bytes of [0, encoded.byteLength - 1]) {
-          if (bytes < 0 || bytes === encoded.byteLength) continue
-          refuses('CODEC', () => codec.decodeInto(encoded.subarray(0, bytes), rows, columns, dst))
+        for (const count of [0, encoded.byteLength - 1]) {
+          if (count < 0 || count === encoded.byteLength) continue
+          refuses('CODEC', () => codec.decodeInto(longer.subarray(0, count), rows, columns, dst))
         }
       }
     })
 
-    it('refuses views that hold fewer values than the shape', () => {
+    test('refuses views that hold fewer values than the shape', () => {
       const [rows, columns] = [2, 3 * blockElements]
       const codec = create()
-      const sent = sampleValues(rows * columns, 5)
-      const encoded = encode(codec, sent, rows, columns)
+      const sent = placed(codec, sampleValues(rows * columns, 5))
+      const encoded = placedBytes(codec, encode(codec, sent, rows, columns))
       const short = rows * columns - 1
-      const dst = new Uint8Array(encoded.byteLength)
+      const dst = bytes(codec, encoded.byteLength)
       assert.throws(() => codec.encodeInto(sent.subarray(0, short), rows, columns, dst), isSeamError)
-      assert.throws(() => codec.decodeInto(encoded, rows, columns, new Float32Array(short)), isSeamError)
+      assert.throws(() => codec.decodeInto(encoded, rows, columns, floats(codec, short)), isSeamError)
     })
 
-    it('refuses shapes that are none with CODEC', () => {
+    test('refuses shapes that are none with CODEC', () => {
       const codec = create()
       const bad: [number, number][] = [
         [-1, blockElements],
@@ -169,37 +260,39 @@ export function codecSuite(options: CodecSuiteOptions): void {
         [0.5, blockElements],
         [Number.NaN, blockElements],
       ]
-      if (blockElements > 1) bad.push([1, blockElements + 1], [1, blockElements - 1])
+      if (blockElements > 1) {
+        for (const columns of [1, blockElements - 1, blockElements + 1]) bad.push([1, columns])
+      }
+      const [values, encoded] = [floats(codec, 4 * blockElements), bytes(codec, 64 * blockElements)]
       for (const [rows, columns] of bad) {
         refuses('CODEC', () => codec.maxEncodedBytes(rows, columns))
-        const [values, bytes] = [new Float32Array(4 * blockElements), new Uint8Array(64 * blockElements)]
-        refuses('CODEC', () => codec.encodeInto(values, rows, columns, bytes))
-        refuses('CODEC', () => codec.decodeInto(bytes, rows, columns, values))
+        refuses('CODEC', () => codec.encodeInto(values, rows, columns, encoded))
+        refuses('CODEC', () => codec.decodeInto(encoded, rows, columns, values))
       }
     })
 
-    it('keeps no argument and no state of another instance', () => {
+    test('keeps no argument and no state of another instance', () => {
       const [rows, columns] = [2, 4 * blockElements]
       const [codec, other] = [create(), create()]
       const [first, second] = [sampleValues(rows * columns, 6), sampleValues(rows * columns, 7)]
-      const src = first.slice()
-      const dst = new Uint8Array(codec.maxEncodedBytes(rows, columns))
+      const src = placed(codec, first)
+      const dst = bytes(codec, codec.maxEncodedBytes(rows, columns))
       const encoded = dst.subarray(0, codec.encodeInto(src, rows, columns, dst))
       const copy = encoded.slice()
       const fromOther = encode(other, first, rows, columns)
       src.set(second)
       encode(codec, second, rows, columns)
-      assert.deepEqual(encoded, copy, 'an encoding changed when another was made')
+      assert.deepEqual(new Uint8Array(encoded), copy, 'an encoding changed when another was made')
       assert.deepEqual(fromOther, copy, 'another instance encodes differently')
       const back = decode(codec, encoded, rows, columns)
       const kept = back.slice()
       encoded.fill(0)
       decode(codec, encode(codec, second, rows, columns), rows, columns)
-      assert.deepEqual(back, kept, 'decoded values changed when others were decoded')
-      assertCarried(first, back)
+      assert.deepEqual(back.slice(), kept, 'decoded values changed when others were decoded')
+      assertCarried(first, back.slice())
     })
 
-    it('refuses what its policy refuses, naming row, column and value', () => {
+    test('refuses what its policy refuses, naming row, column and value', () => {
       const [rows, columns] = [3, 5 * blockElements]
       for (const value of refused) {
         for (const index of [0, columns - 1, columns, rows * columns - 1]) {
@@ -216,69 +309,167 @@ export function codecSuite(options: CodecSuiteOptions): void {
       }
     })
 
-    it('turns no value silently into NaN, an infinity or another value', () => {
+    test('works on after it refused', () => {
+      const [rows, columns] = [2, 3 * blockElements]
+      const codec = create()
+      const sent = sampleValues(rows * columns, 11)
+      const expected = encode(codec, sent, rows, columns)
+      for (const value of refused) {
+        refuses('CODEC', () => encode(codec, new Float32Array(rows * columns).fill(value), rows, columns))
+      }
+      refuses('CODEC', () => decode(codec, new Uint8Array(expected.byteLength + 1), rows, columns))
+      assert.deepEqual(encode(codec, sent, rows, columns), expected)
+      assertCarried(sent, decode(codec, expected, rows, columns))
+    })
+
+    test('turns no value silently into NaN, an infinity or another value', () => {
+      const codec = create()
+      const columns = 2 * blockElements
+      const [src, back] = [floats(codec, columns), floats(codec, columns)]
+      const dst = bytes(codec, codec.maxEncodedBytes(1, columns))
+      const neighbours = sampleValues(columns, 12)
       for (const value of [...specialValues(), ...NON_FINITE]) {
-        const sent = new Float32Array(blockElements).fill(value)
-        const codec = create()
-        let encoded: Uint8Array
-        try {
-          encoded = encode(codec, sent, 1, blockElements)
-        } catch (error) {
-          assert.ok(isSeamError(error) && error.code === 'CODEC', `${value} ended in ${error}`)
-          if (Number.isFinite(value))
-            assert.ok(refused.length > 0, `${value} is refused, the policy does not say so`)
-          continue
+        // Alone, and among others that share a block with it.
+        for (const isAlone of [true, false]) {
+          src.set(neighbours)
+          if (isAlone) src.fill(value)
+          else src[1] = value
+          let count = 0
+          try {
+            count = codec.encodeInto(src, 1, columns, dst)
+          } catch (error) {
+            assert.ok(isSeamError(error) && error.code === 'CODEC', `${value} ended in ${error}`)
+            if (Number.isFinite(value))
+              assert.ok(refused.length > 0, `${value} is refused, the policy does not say so`)
+            continue
+          }
+          codec.decodeInto(dst.subarray(0, count), 1, columns, back)
+          assertCarried(src, back)
         }
-        assertCarried(sent, decode(codec, encoded, 1, blockElements))
       }
     })
 
     if (identity) {
-      it('encodes to the bytes of the tensor', () => {
+      test('encodes to the bytes of the tensor', () => {
         const random = seededRandom(9)
         const bits = Uint32Array.from({ length: 8192 }, () => random() * 2 ** 32)
         const sent = new Float32Array(bits.buffer)
         const encoded = encode(create(), sent, 2, 4096)
         assert.deepEqual(encoded, new Uint8Array(bits.buffer))
-        assert.deepEqual(
-          new Uint8Array(asBytes(decode(create(), encoded, 2, 4096))),
-          new Uint8Array(bits.buffer),
-        )
+        const back = decode(create(), encoded, 2, 4096)
+        assert.deepEqual(new Uint8Array(asBytes(back)), new Uint8Array(bits.buffer))
       })
     }
 
-    it('decodes altered bytes to values or refuses them with CODEC', () => {
+    test('decodes altered bytes to values or refuses them with CODEC', () => {
       const [rows, columns] = [1, 2 * blockElements]
+      const elements = rows * columns
       const finiteOnly = NON_FINITE.every((value) => refused.some((other) => Object.is(other, value)))
-      const encoded = encode(create(), sampleValues(rows * columns, 10), rows, columns)
-      for (let bit = 0; bit < encoded.byteLength * 8; bit++) {
-        for (const fill of [undefined, 0xff]) {
-          const altered = encoded.slice()
-          altered[bit >> 3]! ^= 1 << (bit & 7)
-          if (fill !== undefined) altered.fill(fill, bit >> 3)
-          let back: Float32Array
-          try {
-            back = decode(create(), altered, rows, columns)
-          } catch (error) {
-            assert.ok(isSeamError(error) && error.code === 'CODEC', `${error}`)
-            continue
-          }
-          if (finiteOnly) assert.ok(back.every(Number.isFinite), `bit ${bit} makes ${back}`)
+      const codec = create()
+      const sent = sampleValues(elements, 10)
+      const encoded = encode(codec, sent, rows, columns)
+      const size = encoded.byteLength
+      const memory = bytes(codec, size + 96)
+      const around = floats(codec, 16 + elements + 16)
+
+      /** Decodes `altered` from between canaries to between canaries. */
+      function attempt(altered: Uint8Array, what: string): void {
+        memory.fill(CANARY)
+        memory.set(altered, 32)
+        around.fill(CANARY_VALUE)
+        const [src, dst] = [memory.subarray(32, 32 + altered.byteLength), around.subarray(16, 16 + elements)]
+        const claimed = hostBytes()
+        try {
+          codec.decodeInto(src, rows, columns, dst)
+          assert.equal(altered.byteLength, size, `${what} was accepted`)
+          if (finiteOnly) assert.ok(dst.every(Number.isFinite), `${what} makes ${dst}`)
+        } catch (error) {
+          if (error instanceof assert.AssertionError) throw error
+          assert.ok(isSeamError(error) && error.code === 'CODEC', `${what} ends in ${error}`)
         }
+        assert.ok(hostBytes() - claimed < CLAIM_LIMIT_BYTES, `${what} made the decoder ask for memory`)
+        const outside = [...around.subarray(0, 16), ...around.subarray(16 + elements)]
+        assert.ok(
+          outside.every((value) => value === CANARY_VALUE),
+          `${what}: values outside were written`,
+        )
+        assert.ok(
+          memory.every((byte, i) => byte === (altered[i - 32] ?? CANARY)),
+          `${what}: the source was written`,
+        )
       }
+
+      for (let bit = 0; bit < size * 8; bit++) {
+        const altered = encoded.slice()
+        altered[bit >> 3]! ^= 1 << (bit & 7)
+        attempt(altered, `bit ${bit} flipped`)
+        attempt(altered.fill(0xff, bit >> 3), `0xff from bit ${bit} on`)
+      }
+      const random = seededRandom(13)
+      for (let round = 0; round < 100; round++) {
+        attempt(
+          encoded.map(() => random() * 256),
+          `random bytes ${round}`,
+        )
+      }
+      attempt(new Uint8Array(size), 'zeros')
+      for (let count = 0; count < size; count++) attempt(encoded.slice(0, count), `${count} of ${size} B`)
+      for (const more of [1, 4, 32])
+        attempt(Uint8Array.of(...encoded, ...new Uint8Array(more)), `${more} B more`)
+      assertCarried(sent, decode(codec, encoded, rows, columns))
     })
-  })
+  }
+
+  function defineArena(): void {
+    it('allocates aligned and zeroed, apart from each other, until the arena is used up', () => {
+      const codec = factory({ arenaBytes: 4096 })
+      const views: Uint8Array[] = []
+      for (let i = 0; i < 64; i++) {
+        const view = codec.allocate?.(i % 2 === 0 ? 64 : 33)
+        assert.ok(view !== undefined, `allocation ${i} of 64 with 64 B each, rounded up, from 4096 B`)
+        assert.equal(view.byteLength, i % 2 === 0 ? 64 : 33)
+        assert.equal(view.byteOffset % PAYLOAD_ALIGNMENT, 0)
+        assert.ok(
+          view.every((byte) => byte === 0),
+          'not zeroed, or part of another',
+        )
+        view.fill(1 + i)
+        views.push(view)
+      }
+      assert.equal(codec.allocate?.(1), undefined, 'an arena that is used up gives nothing')
+      views.forEach((view, i) => {
+        assert.ok(
+          view.every((byte) => byte === 1 + i),
+          `allocation ${i} overlaps another`,
+        )
+      })
+      assert.equal(factory().allocate?.(1), undefined, 'without arenaBytes there is no arena')
+      assert.equal(factory({ arenaBytes: 4096 }).allocate?.(4097), undefined)
+    })
+
+    it('keeps an allocation for its life, whatever else it does', () => {
+      const codec = factory({ arenaBytes: 4096 })
+      const view = codec.allocate?.(4096) ?? assert.fail('nothing allocated')
+      view.fill(CANARY)
+      const [rows, columns] = [64, Math.ceil(16384 / blockElements) * blockElements]
+      const sent = sampleValues(rows * columns, 14)
+      const dst = new Uint8Array(codec.maxEncodedBytes(rows, columns))
+      const encoded = dst.subarray(0, codec.encodeInto(sent, rows, columns, dst))
+      const back = new Float32Array(rows * columns)
+      codec.decodeInto(encoded, rows, columns, back)
+      assert.equal(view.byteLength, 4096, 'the memory was detached')
+      assert.ok(
+        view.every((byte) => byte === CANARY),
+        'the memory was written',
+      )
+    })
+  }
 }
 
-function encode(codec: Codec, values: Float32Array, rows: number, columns: number): Uint8Array {
-  const dst = new Uint8Array(codec.maxEncodedBytes(rows, columns))
-  return dst.slice(0, codec.encodeInto(values, rows, columns, dst))
-}
-
-function decode(codec: Codec, encoded: Uint8Array, rows: number, columns: number): Float32Array {
-  const values = new Float32Array(rows * columns).fill(CANARY_VALUE)
-  codec.decodeInto(encoded, rows, columns, values)
-  return values
+/** Bytes of buffers that this process holds. */
+function hostBytes(): number {
+  const { arrayBuffers, external } = process.memoryUsage()
+  return Math.max(arrayBuffers, external)
 }
 
 /** Values as in a hidden state: mostly around 1, one in forty some thirty times larger. */

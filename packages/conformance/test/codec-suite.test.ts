@@ -1,4 +1,4 @@
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, vi } from 'vitest'
 import { codecSuite } from '../src/index.ts'
 import { collect } from './collect.ts'
 import { type CodecFault, plain, wholes } from './plain-codecs.ts'
@@ -21,6 +21,13 @@ const plainFaults: Partial<Record<CodecFault, string>> = {
   'offset of the source ignored': 'works at every offset that is a multiple of 4 bytes',
   'big-endian': 'encodes to the bytes of the tensor',
   'NaN to a fixed pattern': 'encodes to the bytes of the tensor',
+  'offset of the destination rounded down': 'encodes to and decodes from any offset in bytes',
+  'no aligned allocation': 'allocates aligned and zeroed, apart from each other, until the arena is used up',
+  'overlapping allocations':
+    'allocates aligned and zeroed, apart from each other, until the arena is used up',
+  'allocates without end': 'allocates aligned and zeroed, apart from each other, until the arena is used up',
+  'writes past the shape in its arena':
+    'writes nothing behind what it returns and leaves its source alone (arena)',
 }
 
 const lossyFaults: Partial<Record<CodecFault, string>> = {
@@ -33,8 +40,28 @@ const lossyFaults: Partial<Record<CodecFault, string>> = {
   'nothing named': 'refuses what its policy refuses, naming row, column and value',
   'wrong code': 'refuses what its policy refuses, naming row, column and value',
   truncates: 'carries every shape, within a size that it states beforehand',
+  'one value poisons its block': 'turns no value silently into NaN, an infinity or another value',
+  'believes a length': 'decodes altered bytes to values or refuses them with CODEC',
+  'unusable after a refusal': 'works on after it refused',
   'finite only when encoding': 'decodes altered bytes to values or refuses them with CODEC',
 }
+
+it('leaves out what is to be skipped, prints why, and refuses a name that no case has', () => {
+  const test = 'encodes to the bytes of the tensor'
+  const printed = vi.spyOn(console, 'log').mockImplementation(() => {})
+  try {
+    const skip = [{ test, reason: 'big-endian by design' }]
+    const cases = collect((runner) => codecSuite({ ...runner, codec: plain('big-endian'), skip }))
+    expect([cases.has(test), cases.has(`${test} (arena)`)]).toEqual([false, true])
+    expect(printed.mock.calls).toEqual([[`skipped: ${test}: big-endian by design`]])
+  } finally {
+    printed.mockRestore()
+  }
+  const unknown = [{ test: 'no such case', reason: '' }]
+  expect(() => collect((runner) => codecSuite({ ...runner, codec: plain(), skip: unknown }))).toThrow(
+    /'no such case'/,
+  )
+})
 
 describe('the codec suite fails', () => {
   for (const [fault, name] of Object.entries(plainFaults)) {

@@ -1,4 +1,4 @@
-import { asBytes, type CodecFactory, SeamError } from '@seamline/core'
+import { alignUp, asBytes, type Codec, type CodecFactory, SeamError } from '@seamline/core'
 
 /** What can be wrong with a {@link plain} or a {@link wholes} codec; the suite must see each. */
 export type CodecFault =
@@ -20,6 +20,14 @@ export type CodecFault =
   | 'wrong code'
   | 'truncates'
   | 'finite only when encoding'
+  | 'offset of the destination rounded down'
+  | 'one value poisons its block'
+  | 'believes a length'
+  | 'unusable after a refusal'
+  | 'no aligned allocation'
+  | 'overlapping allocations'
+  | 'allocates without end'
+  | 'writes past the shape in its arena'
 
 function count(rows: number, columns: number, block: number, fault: CodecFault | undefined): number {
   const valid = Number.isInteger(rows) && rows >= 0 && Number.isInteger(columns) && columns >= 0
@@ -34,8 +42,9 @@ function check(holds: boolean, code: 'CODEC' | 'LIMIT'): void {
 
 /** The bytes of the values: the small lossless codec that passes the suite. `fault` breaks it. */
 export function plain(fault?: CodecFault): CodecFactory {
-  return () => ({
+  return ({ arenaBytes = 0 } = {}) => ({
     id: 'plain',
+    allocate: arena(arenaBytes, fault),
     lossy: false,
     dtypes: ['f32'],
     wireDType: 'f32',
@@ -52,7 +61,10 @@ export function plain(fault?: CodecFault): CodecFactory {
       if (fault === 'big-endian') for (let i = 0; i < bytes.length; i += 4) bytes.subarray(i, i + 4).reverse()
       if (fault === 'NaN to a fixed pattern')
         for (let i = 0; i < elements; i++) if (Number.isNaN(values[i])) bytes.set([0, 0, 0xc0, 0x7f], i * 4)
-      dst.set(bytes.subarray(0, dst.byteLength))
+      const start = fault === 'offset of the destination rounded down' ? dst.byteOffset & ~3 : dst.byteOffset
+      new Uint8Array(dst.buffer, start, dst.byteLength).set(bytes.subarray(0, dst.byteLength))
+      if (fault === 'writes past the shape in its arena' && dst.buffer === src.buffer)
+        dst.fill(0, bytes.byteLength, alignUp(bytes.byteLength + 1))
       if (fault === 'one byte too many' && dst.byteLength > bytes.byteLength) dst[bytes.byteLength] = 0
       if (fault === 'source changed') src.fill(0)
       return bytes.byteLength
@@ -67,12 +79,27 @@ export function plain(fault?: CodecFault): CodecFactory {
   })
 }
 
+/** Memory of one instance, given out in cache lines. */
+function arena(arenaBytes: number, fault: CodecFault | undefined): NonNullable<Codec['allocate']> {
+  const memory = new ArrayBuffer(arenaBytes)
+  let used = 0
+  return (bytes) => {
+    if (fault === 'allocates without end' && alignUp(bytes) <= arenaBytes) used %= arenaBytes
+    if (used + alignUp(bytes) > arenaBytes) return undefined
+    const view = new Uint8Array(memory, used, bytes)
+    used += fault === 'no aligned allocation' ? Math.ceil(bytes / 4) * 4 : alignUp(bytes)
+    if (fault === 'overlapping allocations' && bytes === 33) used -= 64
+    return view
+  }
+}
+
 const shared = { largest: 0 }
 
 /** Values rounded to whole numbers below 2^31, in blocks of two: the small lossy codec that passes the suite. */
 export function wholes(fault?: CodecFault): CodecFactory {
   return () => {
     let kept: Uint8Array | undefined
+    let refusals = 0
     return {
       id: 'wholes',
       lossy: true,
@@ -87,13 +114,16 @@ export function wholes(fault?: CodecFault): CodecFactory {
         check(src.length >= elements, 'CODEC')
         check(dst.byteLength >= elements * 4 - (fault === 'size understated' ? 1 : 0), 'LIMIT')
         const view = new DataView(new ArrayBuffer(elements * 4))
+        if (fault === 'unusable after a refusal' && refusals > 0) throw new SeamError('CODEC', 'broken')
         for (let i = 0; i < elements; i++) {
           let value = src[i]!
+          if (fault === 'one value poisons its block' && Math.abs(src[i ^ 1]!) > 2 ** 30) value = 0
           if (fault === 'zero for NaN' && Number.isNaN(value)) value = 0
           if (!(Math.abs(value) < 2 ** 31 - 1)) {
             if (fault === 'infinity for large values') value = 2 ** 31 - 1
             else if (fault === 'nothing named') throw new SeamError('CODEC', 'a value is too large')
             else {
+              refusals += 1
               const where = `row ${Math.floor(i / columns)}, column ${i % columns} is ${value}`
               throw new SeamError(fault === 'wrong code' ? 'USAGE' : 'CODEC', where)
             }
@@ -113,6 +143,8 @@ export function wholes(fault?: CodecFault): CodecFactory {
         check(src.byteLength === elements * 4, 'CODEC')
         check(dst.length >= elements, 'LIMIT')
         const view = new DataView(src.buffer, src.byteOffset)
+        // As a decoder does that takes its first field for a length.
+        if (fault === 'believes a length' && elements > 0) Buffer.alloc(view.getUint32(0, true) % 2 ** 28)
         for (let i = 0; i < elements; i++) {
           const whole = view.getInt32(i * 4, true)
           dst[i] =
