@@ -3,7 +3,6 @@
 // swaps a codec, and runs it and the conformance suites under node:test.
 import { execFile } from 'node:child_process'
 import { cp, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
-import { createRequire } from 'node:module'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -12,7 +11,6 @@ import { promisify } from 'node:util'
 const PUBLIC = ['core', 'codecs', 'codec-zstd', 'framing', 'transports', 'conformance']
 const root = join(dirname(fileURLToPath(import.meta.url)), '..')
 const { packageManager, devDependencies } = JSON.parse(await readFile(join(root, 'package.json'), 'utf8'))
-const require = createRequire(import.meta.url)
 const run = promisify(execFile)
 
 /** Runs a command to its end; what it said comes out when it failed. */
@@ -25,7 +23,7 @@ async function command(file, args, cwd) {
   }
 }
 
-const binOf = (name, bin) => join(dirname(require.resolve(`${name}/package.json`)), bin)
+const binOf = (name, bin) => join(root, 'scripts/node_modules', name, bin)
 const say = (text) => console.log(text)
 
 const folder = await mkdtemp(join(tmpdir(), 'seamline-downstream-'))
@@ -42,7 +40,7 @@ try {
     const { filename, files } = JSON.parse(packed.slice(packed.indexOf('{')))
     const archive = filename.startsWith('/') ? filename : join(made, filename)
     archives.set(name, archive)
-    const stray = files.filter(({ path }) => !/^(dist\/|package\.json$|README\.md$|LICENSE$)/.test(path))
+    const stray = files.filter(({ path }) => !/^(dist\/|proto\/|vectors\/|package\.json$|README\.md$|LICENSE$)/.test(path))
     if (stray.length > 0) throw new Error(`${name} packs ${stray.map(({ path }) => path).join(', ')}`)
     await command(process.execPath, [binOf('publint', 'src/cli.js'), 'run', archive, '--strict'], root)
     await command(
