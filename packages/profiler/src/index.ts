@@ -4,3 +4,4 @@
  * @packageDocumentation
  */
 export { type SpanRing, type SpanRingOptions, spanRing } from './span-ring.ts'
+export * from './trace.ts'
