@@ -18,8 +18,11 @@ export interface LaneOutlet {
   canDecode(): boolean
   /** Takes the memory that `job` needs and returns where its hidden rows go; null on a last stage. */
   begin(job: Job): Float32Array | null
-  /** The step is done; `current` are the rows whose sequence was neither rolled back nor ended meanwhile. */
-  done(job: Job, result: StepResult, current: readonly JobRow[]): void
+  /**
+   * The step is done; `current` are the rows whose sequence was neither rolled back nor ended meanwhile. `resumedNs` is when the
+   * event loop took the result, 0 where nothing is measured.
+   */
+  done(job: Job, result: StepResult, current: readonly JobRow[], resumedNs: number): void
   failed(job: Job, error: SeamError, current: readonly JobRow[]): void
 }
 
@@ -55,13 +58,20 @@ export function lane(
   let completedSteps = 0
   let startedNs = 0
   let turn = 0
+  /** Since when nothing but the next stage has kept the queue from being served, or 0. */
+  let blockedNs = 0
 
   function poke(): void {
-    while (inFlight < MAX_IN_FLIGHT && queue.length > 0 && outlet.canStart()) {
+    while (inFlight < MAX_IN_FLIGHT && queue.length > 0) {
+      if (!outlet.canStart()) {
+        if (sink !== null && blockedNs === 0) blockedNs = clock.nowNs()
+        return
+      }
       const job = next()
-      if (job === undefined) return
+      if (job === undefined) break
       start(job)
     }
+    blockedNs = 0
   }
 
   /** Takes the job out of the queue whose sequences have waited longest, with what may share its step. */
@@ -95,14 +105,16 @@ export function lane(
     }
     if (inFlight++ === 0) startedNs = clock.nowNs()
     let running: Promise<StepResult>
+    let submittedNs = 0
     try {
       const output = outlet.begin(job)
+      if (sink !== null) noteStart(sink, job, tag)
       const input = job.input()
-      if (sink !== null) sink.span(SpanName.stageQueue, job.arrivedNs, clock.nowNs(), tag, input.byteLength)
       const rows = job.rows.map(({ sequence: { session }, row: { position, tokenCount, sample } }) => ({
         ...{ session, position, tokenCount },
         sample: isLast && sample,
       }))
+      if (sink !== null) submittedNs = clock.nowNs()
       running = executor.step({ rows, input, output, logits: job.logits ?? null, tag })
     } catch (error) {
       running = Promise.reject(error)
@@ -110,10 +122,24 @@ export function lane(
     running.then(
       (result) => {
         completedSteps++
-        leave(job, (current) => outlet.done(job, result, current))
+        let resumedNs = 0
+        if (sink !== null) {
+          resumedNs = clock.nowNs()
+          sink.span(SpanName.submit, submittedNs, result.computeStartNs, tag, 0)
+          sink.span(SpanName.resume, result.sampleEndNs, resumedNs, tag, 0)
+        }
+        leave(job, (current) => outlet.done(job, result, current, resumedNs))
       },
       (error) => leave(job, (current) => outlet.failed(job, SeamError.from(error, 'EXECUTOR'), current)),
     )
+  }
+
+  function noteStart(to: SpanSink, job: Job, tag: number): void {
+    const nowNs = clock.nowNs()
+    to.span(SpanName.stageQueue, job.arrivedNs, nowNs, tag, 0)
+    if (blockedNs > 0) to.span(SpanName.creditWait, Math.max(blockedNs, job.arrivedNs), nowNs, tag, 0)
+    for (const { sequence, row } of job.rows.slice(1))
+      to.span(SpanName.member, nowNs, nowNs, tag, spanTag(sequence.id, row.position))
   }
 
   function leave(job: Job, report: (current: readonly JobRow[]) => void): void {
