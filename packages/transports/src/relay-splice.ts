@@ -119,6 +119,7 @@ export function forward(dialler: WebSocket, listener: WebSocket, options: PairOp
 
   function flow(from: WebSocket, to: WebSocket, name: 'dialler' | 'listener'): void {
     let ended = false
+    let tooLong = false
     let turn = 0
     let yielding = false
     let stalled = false
@@ -158,13 +159,15 @@ export function forward(dialler: WebSocket, listener: WebSocket, options: PairOp
     })
     from.on('error', (error: NodeJS.ErrnoException) => {
       // `close` follows.
-      if (error.code === 'WS_ERR_UNSUPPORTED_MESSAGE_LENGTH') options.onTooLong()
+      if (error.code !== 'WS_ERR_UNSUPPORTED_MESSAGE_LENGTH') return
+      tooLong = true
+      options.onTooLong()
     })
-    from.on('close', (code) => {
+    from.on('close', () => {
       open -= 1
       if (!ended) cut = true
       if (to.readyState < to.CLOSING) {
-        to.close(code === closeCodes.tooBig ? code : ended ? closeCodes.good : closeCodes.away)
+        to.close(tooLong ? closeCodes.tooBig : ended ? closeCodes.good : closeCodes.away)
         // A side that takes nothing must still see the end of the other.
         to.resume()
         const timer = setTimeout(() => to.terminate(), lingerMs)
