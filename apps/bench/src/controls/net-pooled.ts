@@ -1,6 +1,12 @@
 import { once } from 'node:events'
 import { connect, createServer, type OnReadOpts, Socket } from 'node:net'
-import { createResponder, type Responder, shapeBytes } from '@seamline/conformance'
+import {
+  createResponder,
+  type Exchange,
+  type ExchangeShape,
+  type Responder,
+  shapeBytes,
+} from '@seamline/conformance'
 import { alignedBytes } from '@seamline/core'
 import { addressOf, listening, portOf } from './loopback.ts'
 import { type Control, messageExchange } from './messages.ts'
@@ -53,7 +59,11 @@ async function listen(read: (accepted: Socket, reader: () => Reader) => Socket):
   return addressOf(await listening(server))
 }
 
-const open: Control['open'] = async (address, shape, onResponse) => {
+async function open(
+  address: string,
+  shape: ExchangeShape,
+  onResponse: (message: Uint8Array) => void,
+): Promise<Exchange> {
   const reader = readInto(shape.responseBytes, (message) => made.received(message))
   const socket = connect({
     port: portOf(address),
