@@ -258,6 +258,34 @@ describe('a header with its length and CRC made right again', () => {
   }
 })
 
+describe('a golden header with any one bit flipped', () => {
+  for (const { id, create, vectors } of framings) {
+    it(`${id} refuses it, and without checksums makes nothing of it that does not encode again`, () => {
+      const bare = create({ checksum: false })
+      // A longer length waits for more than is there: zeros, beyond any length of a header.
+      const filler = Buffer.alloc(70_000)
+      for (const { message, payload, frame } of vectors) {
+        const whole = Buffer.from(frame, 'hex')
+        const headerBits = whole.byteLength * 8 - payload.length * 4
+        const unchecked = Buffer.from(bare.encode(message, Buffer.from(payload, 'hex')))
+        for (let bit = 0; bit < headerBits; bit++) {
+          const flipped = Buffer.from(whole)
+          flipped[bit >> 3]! ^= 1 << (bit & 7)
+          expect(codeOf(() => decodeAll(create(), Buffer.concat([flipped, filler])))).toMatch(
+            /PROTOCOL|LIMIT/,
+          )
+          const other = Buffer.from(unchecked)
+          other[bit >> 3]! ^= 1 << (bit & 7)
+          let found: ReturnType<typeof decodeAll> = []
+          expect(codeOf(() => (found = decodeAll(bare, other)))).toMatch(/PROTOCOL|LIMIT|none/)
+          for (const [got, rest] of found)
+            expect(decodeAll(bare, bare.encode(got, rest))).toEqual([[got, rest]])
+        }
+      }
+    })
+  }
+})
+
 it('neither framing reads the other', () => {
   for (const { vectors, create } of framings) {
     const other = create === protobuf ? msgpack() : protobuf()

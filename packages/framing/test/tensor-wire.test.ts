@@ -84,7 +84,7 @@ describe('the shortcut for tensor headers', () => {
 
   it('steps aside for bytes that it would not write, and never reads beyond the header', () => {
     const good = headerByReference(tensor, 9)
-    const readable = (header: Uint8Array, behind = Buffer.alloc(64, 1)) =>
+    const readable = (header: Uint8Array, behind: Uint8Array = Buffer.alloc(64, 1)) =>
       readTensor(Buffer.concat([header, behind]), 0, header.byteLength)
     expect(readable(good)).toEqual({ message: tensor, payloadBytes: 9 })
     for (let cut = 0; cut < good.byteLength; cut++) {
