@@ -7,7 +7,12 @@ import { maxChunkBytes } from './relay-protocol.ts'
 export const endMessage = 'end'
 
 /** Close codes of RFC 6455 section 7.4.1. */
-export const closeCodes = { good: 1000, away: 1001, tooBig: 1009 } as const
+export const closeCodes = { good: 1000, broken: 1002, tooBig: 1009 } as const
+
+const reasons = new Map([
+  [closeCodes.tooBig as number, ['LIMIT', 'a message was too long for the relay'] as const],
+  [closeCodes.broken, ['PROTOCOL', 'a frame that RFC 6455 forbids'] as const],
+])
 
 /**
  * A byte stream over an open WebSocket: data in binary messages of at most 256 KiB, the end of a direction as the text
@@ -51,9 +56,8 @@ export function wsStream(ws: WebSocket): Duplex {
   ws.on('error', (error) => stream.destroy(error))
   ws.on('close', (code) => {
     if (peerEnded && stream.writableFinished) return
-    const tooBig = code === closeCodes.tooBig
-    const what = tooBig ? 'a message was too long for the relay' : 'the connection was cut'
-    stream.destroy(new SeamError(tooBig ? 'LIMIT' : 'RESET', `${what} (close code ${code})`))
+    const [kind, what] = reasons.get(code) ?? (['RESET', 'the connection was cut'] as const)
+    stream.destroy(new SeamError(kind, `${what} (close code ${code})`))
   })
   return stream
 }
