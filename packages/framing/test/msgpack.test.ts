@@ -68,6 +68,10 @@ describe('msgpack', () => {
     expect(refused('93 0b 00 94 cf0020000000000001 00 00 00')).toThrow(
       'heartbeat.sentNs: 9007199254740993 is not an integer from 0 to 9007199254740991',
     )
+    const numbers = `93 08 00 9a 00 00 00 00 90 92 01 01 01 dc ff00 ${'01'.repeat(0xff00)} 00 c0`
+    expect(() => packed(numbers)).toThrow(
+      /^malformed frame: tensor.codec: a list of 65280 is not well-formed.{0,80}$/,
+    )
     expect(refused('93 12 00 90')).toThrow('no known kind of message: 18')
     expect(refused('93 07 00 91 c7')).toThrow('type 0xc7, which headers are not made of')
   })
@@ -95,6 +99,8 @@ describe('msgpack', () => {
       { ...tensor, rows: new Set() },
       { ...tensor, shape: { length: 2, 0: 1, 1: 1 } },
       { ...tensor, codec: new Date(0) },
+      { ...tensor, codec: Object.create(null) },
+      { ...tensor, edge: Symbol('edge') },
       { ...tensor, codec: 'lone \ud800 surrogate' },
       { ...tensor, codec: '\ufeffraw' },
       { ...tensor, codec: 'c'.repeat(257) },
