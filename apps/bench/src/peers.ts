@@ -44,6 +44,22 @@ export function createPeers(): Peers {
     await gone
   }
 
+  function told(child: ChildProcess, traffic: Traffic): Promise<void> {
+    return new Promise((resolve, reject) => {
+      const onMessage = () => {
+        child.off('exit', onExit)
+        resolve()
+      }
+      const onExit = () => {
+        child.off('message', onMessage)
+        reject(new SeamError('WORKER', 'the neighbour process ended', { worker: 'neighbour' }))
+      }
+      child.once('message', onMessage)
+      child.once('exit', onExit)
+      child.send(traffic)
+    })
+  }
+
   return {
     start(job) {
       const what = job.kind === 'control' ? job.name : job.kind === 'transport' ? job.settings.name : job.kind
@@ -73,12 +89,7 @@ export function createPeers(): Peers {
           resolve({
             address,
             stop: () => stop(child),
-            tell: (traffic) =>
-              new Promise((done, refuse) => {
-                child.once('message', () => done())
-                child.once('exit', () => refuse(new SeamError('WORKER', `the ${what} process ended`)))
-                child.send(traffic)
-              }),
+            tell: (traffic) => told(child, traffic),
           })
         })
         child.send(job)

@@ -33,7 +33,6 @@ export function wholeMessageCases(
     }
     return {
       id,
-      bytes,
       setup() {
         payload = alignedBytes(bytes)
         payload.set(asBytes(benchActivations(bytes / 4)))
