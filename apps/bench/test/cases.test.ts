@@ -1,7 +1,16 @@
 import { f16 } from '@seamline/codecs'
-import { type BenchCase, codecCases, createResponder, encodeShape, framingCases } from '@seamline/conformance'
-import type { CodecFactory, FramingFactory } from '@seamline/core'
+import {
+  type BenchCase,
+  benchPeer,
+  codecCases,
+  createResponder,
+  encodeShape,
+  framingCases,
+  transportCases,
+} from '@seamline/conformance'
+import type { CodecFactory, FramingFactory, Transport } from '@seamline/core'
 import { protobuf } from '@seamline/framing/protobuf'
+import { memory } from '@seamline/transports/memory'
 import { describe, expect, it } from 'vitest'
 import { whyMissing } from '../src/arms/installed.ts'
 import { transportEntries } from '../src/arms/transport.ts'
@@ -129,6 +138,57 @@ describe('the far end of an exchange', () => {
   it('refuses shapes beyond its limits', () => {
     expect(() => shape(2 ** 27, 1, 64, 1)).toThrow(/134217728 B in a message/)
     expect(() => shape(64, 2000, 64, 1)).toThrow(/2000 messages/)
+  })
+})
+
+describe('the cases of a transport', () => {
+  const small = { sizes: [16 << 10], streamBytes: 64 << 10 }
+
+  /** A memory network whose dialling side sends through `change`. */
+  async function fixture(change: (bytes: Uint8Array) => Uint8Array = (bytes) => bytes) {
+    const network = memory()
+    const { address } = await network.listen('bench:0', benchPeer)
+    const transport: Transport = {
+      ...network,
+      async dial(to, accept, options) {
+        return network.dial(
+          to,
+          (connection) => {
+            const { send } = connection
+            connection.send = (bytes, released) => send(change(bytes), released)
+            return accept(connection)
+          },
+          options,
+        )
+      },
+    }
+    return { name: 'memory', transport: () => transport, start: async () => address }
+  }
+
+  it('pass for a right one', async () => {
+    const cases = transportCases(await fixture(), small)
+    expect(cases.map(({ id, bytes }) => [id, bytes])).toEqual([
+      ['transport/memory/rtt/16KiB', 32768],
+      ['transport/memory/to-dialler/16KiB', 16384],
+      ['transport/memory/to-listener/16KiB', 16384],
+      ['transport/memory/one-way/64KiB', 262144],
+      ['transport/memory/one-way-to-listener/64KiB', 262144],
+    ])
+    expect(await failuresOf(cases)).toEqual({})
+  })
+
+  it('fail wherever a byte on the way to the listener changes', async () => {
+    const altered = await fixture((bytes) => {
+      if (bytes.length < 1000) return bytes
+      const copy = bytes.slice()
+      copy[999]! ^= 1
+      return copy
+    })
+    expect(Object.keys(await failuresOf(transportCases(altered, small)))).toEqual([
+      'transport/memory/rtt/16KiB',
+      'transport/memory/to-listener/16KiB',
+      'transport/memory/one-way-to-listener/64KiB',
+    ])
   })
 })
 
