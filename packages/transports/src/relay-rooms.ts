@@ -142,7 +142,7 @@ export function createRooms(limits: RelayLimits): Rooms {
     const remote = `the listener of room ${name}`
     const control: Control = createControl(visitor.grantControl(), {
       remote,
-      keepAliveMs: Math.min(Math.max(keepAliveMs, 50), limits.maxIdleMs),
+      keepAliveMs,
       onLine(line) {
         const [verb, ticket = ''] = line.split(' ')
         const waiting = verb === 'refuse' ? room.dials.get(ticket) : undefined

@@ -1,8 +1,7 @@
 import type { Duplex } from 'node:stream'
 import { SeamError } from '@seamline/core'
-import { closeFrame, createUnmasker, type Unmasker } from './relay-frames.ts'
+import { closeCodes, closeFrame, createFrameParser, opcodes } from './relay-frames.ts'
 import { reset } from './relay-stream.ts'
-import { closeCodes } from './relay-ws-stream.ts'
 
 /** Two data connections that the relay has joined. */
 export interface Pair {
@@ -49,17 +48,17 @@ export function splice(dialler: Duplex, listener: Duplex, options: PairOptions):
 
   function onFrames(): void {
     // Both have said that they close; the server ends the connection (RFC 6455 section 7.1.1).
-    if (!toListener.unmasker?.closed || !toDialler.unmasker?.closed) return
+    if (!toListener.orderly || !toDialler.orderly) return
     listener.end()
     dialler.end()
   }
 
   function fault(error: SeamError, flow: Flow, back: Flow): void {
     options.onFault(error)
-    const frame = closeFrame(error.code === 'LIMIT' ? closeCodes.tooBig : closeCodes.broken)
+    const frame = closeFrame(error.code === 'LIMIT' ? closeCodes.tooBig : closeCodes.broken, false)
     // Put in only where it cannot end up inside another frame: the faulty one has not begun to go on.
     flow.to.end(frame)
-    if (back.unmasker?.idle) flow.from.end(frame)
+    if (back.betweenFrames) flow.from.end(frame)
     else flow.from.destroy()
     flow.stop()
     back.stop()
@@ -88,7 +87,8 @@ export function splice(dialler: Duplex, listener: Duplex, options: PairOptions):
 interface Flow {
   readonly from: Duplex
   readonly to: Duplex
-  readonly unmasker: Unmasker | undefined
+  /** Another frame may be put in. */
+  readonly betweenFrames: boolean
   /** The direction has ended as it should. */
   readonly orderly: boolean
   start(onFrames: () => void, onFault: (error: SeamError) => void, onClose: () => void): void
@@ -100,13 +100,21 @@ interface Flow {
 function createFlow(from: Duplex, to: Duplex, name: 'dialler' | 'listener', options: PairOptions): Flow {
   const { frames, maxFrameBytes, onBytes, onStall } = options
   const maxBytes = options.maxQueuedBytes / 2
-  const unmasker = frames
-    ? createUnmasker({
+  const parser = frames
+    ? createFrameParser({
+        masked: true,
         maxFrameBytes,
-        put: (bytes) => void to.write(bytes),
-        onBinary: (bytes) => onBytes(name, bytes),
+        onHead: (_frame, head) => void to.write(head),
+        onPayload(frame, piece) {
+          to.write(piece)
+          if (frame.binary) onBytes(name, piece.length)
+        },
+        onEnd(frame) {
+          if (frame.opcode === opcodes.close) closeSeen = true
+        },
       })
     : undefined
+  let closeSeen = false
   let ended = false
   let stopped = false
   let turn = 0
@@ -147,27 +155,30 @@ function createFlow(from: Duplex, to: Duplex, name: 'dialler' | 'listener', opti
   return {
     from,
     to,
-    unmasker,
+    get betweenFrames() {
+      return parser?.idle ?? false
+    },
     get orderly() {
-      return unmasker === undefined ? ended : unmasker.closed
+      return frames ? closeSeen : ended
     },
     start(onFrames, onFault, onClose) {
       from.on('data', (chunk: Buffer) => {
-        if (stopped || to.writableEnded) return
-        if (unmasker === undefined) {
+        // Nothing counts behind a close frame.
+        if (stopped || closeSeen || to.writableEnded) return
+        if (parser === undefined) {
           onBytes(name, chunk.length)
           to.write(chunk)
         } else {
           // One system call for the header and the payload behind it.
           to.cork()
           try {
-            unmasker.push(chunk)
+            parser.push(chunk)
           } catch (error) {
             onFault(SeamError.from(error, 'PROTOCOL'))
           } finally {
             to.uncork()
           }
-          if (unmasker.closed) onFrames()
+          if (closeSeen) onFrames()
         }
         throttle(chunk.length)
       })
@@ -181,7 +192,7 @@ function createFlow(from: Duplex, to: Duplex, name: 'dialler' | 'listener', opti
       from.on('close', () => {
         if (!to.destroyed) {
           // What this side sent before it ended still goes out.
-          if (ended || stopped || unmasker?.closed) linger(to)
+          if (ended || stopped || closeSeen) linger(to)
           else reset(to)
         }
         onClose()

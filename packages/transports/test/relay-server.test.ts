@@ -174,7 +174,10 @@ describe('addresses', () => {
     await usage(`192.0.2.1:7000/room#${identity.fingerprint}`, { security })
     await usage(`192.0.2.1:7000~${identity.fingerprint}/room`, { secret })
     await expect(
-      relay({ security }).listen(`${running.address}/room#${createIdentity().fingerprint}`, testPeer().accept),
+      relay({ security }).listen(
+        `${running.address}/room#${createIdentity().fingerprint}`,
+        testPeer().accept,
+      ),
     ).rejects.toMatchObject({ code: 'USAGE', message: expect.stringContaining(identity.fingerprint) })
     const listener = await listenAt(`${running.address}/room`, { security })
     expect(listener.address).toBe(`${running.address}/room#${identity.fingerprint}`)
@@ -346,7 +349,11 @@ describe('strangers', () => {
     const long = bare(running, `GET / HTTP/1.1\r\nX: ${'y'.repeat(4000)}\r\n\r\n`)
     await long.closed
     expect(long.answer()).toMatch(/^HTTP\/1\.1 431 [\s\S]*Seamline-Code: LIMIT[\s\S]*2048 B/)
-    for (const text of ['\x16\x03\x01\x02\x00\x01\x00', 'GET / HTTP/1.1\r\nHost: a\r\n\r\n', 'HELO\r\n\r\n']) {
+    for (const text of [
+      '\x16\x03\x01\x02\x00\x01\x00',
+      'GET / HTTP/1.1\r\nHost: a\r\n\r\n',
+      'HELO\r\n\r\n',
+    ]) {
       const wrong = bare(running, text)
       await wrong.closed
       expect(wrong.answer()).toMatch(/^HTTP\/1\.1 400 [\s\S]*Seamline-Code: PROTOCOL/)
@@ -558,7 +565,9 @@ describe('churn', () => {
     for (let index = 0; index < 200; index += 20) {
       await Promise.all(Array.from({ length: 20 }, (_, offset) => room(index + offset)))
     }
-    await expect.poll(() => running.metrics()).toMatchObject({ rooms: [], peers: 0, handshakes: 0, joins: 1000 })
+    await expect
+      .poll(() => running.metrics())
+      .toMatchObject({ rooms: [], peers: 0, handshakes: 0, joins: 1000 })
     await expect.poll(() => process.getActiveResourcesInfo().length).toBeLessThanOrEqual(before)
   })
 })

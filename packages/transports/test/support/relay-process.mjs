@@ -1,6 +1,7 @@
 // A relay or one of its peers in a process of its own: `node relay-process.mjs ROLE JSON`. Says what it is ready for.
-import { createRelay } from '../../dist/relay-server.js'
+
 import { relay } from '../../dist/relay.js'
+import { createRelay } from '../../dist/relay-server.js'
 
 const [role, json] = process.argv.slice(2)
 const { address, options } = JSON.parse(json)
