@@ -188,7 +188,15 @@ function createJoint(
     socket.uncork()
   }
 
-  const pieces = isSecure(socket) ? createSlicer(tlsPieceBytes, put) : createStraight(maxMessageBytes, put)
+  function flush(done: () => void): void {
+    socket.write(nothing, (error) => {
+      if (!error) done()
+    })
+  }
+
+  const pieces = isSecure(socket)
+    ? createSlicer(tlsPieceBytes, put)
+    : createStraight(maxMessageBytes, put, flush)
   const endpoint = createEndpoint(
     {
       remote,
@@ -306,10 +314,15 @@ function createJoint(
 }
 
 /** Like a slicer, for a wire that copies nothing: all pieces at once. */
-function createStraight(pieceBytes: number, put: (piece: Uint8Array, next: () => void) => void): Slicer {
+function createStraight(
+  pieceBytes: number,
+  put: (piece: Uint8Array, next: () => void) => void,
+  flush: (done: () => void) => void,
+): Slicer {
   return {
     write(bytes, done) {
-      if (bytes.length === 0) setImmediate(done)
+      // In order with the others, and no message: an empty one is the end.
+      if (bytes.length === 0) flush(done)
       for (let at = 0; at < bytes.length; at += pieceBytes) {
         put(bytes.subarray(at, at + pieceBytes), at + pieceBytes < bytes.length ? () => {} : done)
       }
