@@ -1,2 +1,3 @@
-/** Benches. */
-export {}
+import { main } from './program.ts'
+
+await main(process.argv.slice(2))

@@ -2,8 +2,8 @@
 // return the index of its first element, or -1 when there is none.
 
 /**
- * Rounds four f32 to the f16 of their magnitudes. Right where that is a normal f16 or would be infinite; other lanes end
- * below 0x400 or, for values from 2^17 on and NaN, above 0x7bff.
+ * Rounds four f32 to the f16 of their magnitudes. Right where that is a normal f16. Smaller values end below 0x400, the
+ * largest of them right at 0x400; values from 65520 on and NaN end above 0x7bff.
  */
 function roundNormal(bits: v128): v128 {
   const magnitude = v128.and(bits, i32x4.splat(0x7fffffff))
@@ -13,38 +13,28 @@ function roundNormal(bits: v128): v128 {
   return i32x4.shr_s(i32x4.add(biased, odd), 13)
 }
 
-/** Rounds four f32 to the f16 of their magnitudes, right below 65520. */
-function roundAny(bits: v128): v128 {
-  const magnitude = v128.and(bits, i32x4.splat(0x7fffffff))
+/** Rounds four f32 to the f16 of their magnitudes. Right up to 2^-14. */
+function roundDenormal(bits: v128): v128 {
   // The unit in the last place of 0.5 is 2^-24, that of every f16 below 2^-14: the sum is rounded where f16 is.
-  const denormal = i32x4.sub(f32x4.add(magnitude, f32x4.splat(0.5)), i32x4.splat(0x3f000000))
-  const small = i32x4.lt_s(magnitude, i32x4.splat((127 - 14) << 23))
-  return v128.bitselect(denormal, roundNormal(bits), small)
+  const sum = f32x4.add(v128.and(bits, i32x4.splat(0x7fffffff)), f32x4.splat(0.5))
+  return i32x4.sub(sum, i32x4.splat(0x3f000000))
 }
 
-/** The signs of eight f32 in the place where f16 has them. */
-function signs(low: v128, high: v128): v128 {
+/** `halves`, the eight that roundNormal made of `low` and `high`, with those below 0x400 set right. */
+function withDenormals(halves: v128, low: v128, high: v128): v128 {
+  const denormals = i16x8.narrow_i32x4_u(roundDenormal(low), roundDenormal(high))
+  return v128.bitselect(denormals, halves, i16x8.lt_s(halves, i16x8.splat(0x400)))
+}
+
+/** `halves` with the signs of the eight f32 that they were made of. */
+function withSigns(halves: v128, low: v128, high: v128): v128 {
   const tops = i16x8.narrow_i32x4_s(i32x4.shr_s(low, 16), i32x4.shr_s(high, 16))
-  return v128.and(tops, i16x8.splat(-0x8000))
-}
-
-/** Encodes 8 values, also denormal ones. */
-function encodeRare(src: usize, dst: usize): void {
-  const low = v128.load(src)
-  const high = v128.load(src, 16)
-  v128.store(dst, v128.or(i16x8.narrow_i32x4_u(roundAny(low), roundAny(high)), signs(low, high)))
-}
-
-/** True when one of 32 values is 65520 or more, infinite or NaN. */
-function holdsRefused(src: usize): bool {
-  let largest = i32x4.splat(0)
-  for (let at: usize = 0; at < 128; at += 16) {
-    largest = i32x4.max_s(largest, v128.and(v128.load(src + at), i32x4.splat(0x7fffffff)))
-  }
-  return v128.any_true(i32x4.ge_s(largest, i32x4.splat(0x477ff000)))
+  return v128.or(halves, v128.and(tops, i16x8.splat(-0x8000)))
 }
 
 export function encode(src: usize, dst: usize, elements: i32): i32 {
+  const smallest = i16x8.splat(0x400)
+  const largest = i16x8.splat(0x7bff)
   for (let i: i32 = 0; i < elements; i += 32) {
     const a0 = v128.load(src)
     const a1 = v128.load(src, 16)
@@ -54,25 +44,26 @@ export function encode(src: usize, dst: usize, elements: i32): i32 {
     const c1 = v128.load(src, 80)
     const d0 = v128.load(src, 96)
     const d1 = v128.load(src, 112)
-    // Saturates: lanes that roundNormal has wrong stay outside of 0x400 to 0x7bff.
-    const a = i16x8.narrow_i32x4_u(roundNormal(a0), roundNormal(a1))
-    const b = i16x8.narrow_i32x4_u(roundNormal(b0), roundNormal(b1))
-    const c = i16x8.narrow_i32x4_u(roundNormal(c0), roundNormal(c1))
-    const d = i16x8.narrow_i32x4_u(roundNormal(d0), roundNormal(d1))
-    v128.store(dst, v128.or(a, signs(a0, a1)))
-    v128.store(dst, v128.or(b, signs(b0, b1)), 16)
-    v128.store(dst, v128.or(c, signs(c0, c1)), 32)
-    v128.store(dst, v128.or(d, signs(d0, d1)), 48)
-    const smallest = i16x8.splat(0x400)
+    // Saturates to 0 and 0xffff, so that lanes outside of 0x400 to 0x7bff stay there.
+    let a = i16x8.narrow_i32x4_u(roundNormal(a0), roundNormal(a1))
+    let b = i16x8.narrow_i32x4_u(roundNormal(b0), roundNormal(b1))
+    let c = i16x8.narrow_i32x4_u(roundNormal(c0), roundNormal(c1))
+    let d = i16x8.narrow_i32x4_u(roundNormal(d0), roundNormal(d1))
     const ab = i16x8.max_u(i16x8.sub(a, smallest), i16x8.sub(b, smallest))
     const cd = i16x8.max_u(i16x8.sub(c, smallest), i16x8.sub(d, smallest))
+    // One branch for all that is rare: most groups hold normal numbers alone.
     if (v128.any_true(i16x8.gt_u(i16x8.max_u(ab, cd), i16x8.splat(0x7bff - 0x400)))) {
-      if (holdsRefused(src)) return i
-      encodeRare(src, dst)
-      encodeRare(src + 32, dst + 16)
-      encodeRare(src + 64, dst + 32)
-      encodeRare(src + 96, dst + 48)
+      const top = i16x8.max_u(i16x8.max_u(a, b), i16x8.max_u(c, d))
+      if (v128.any_true(i16x8.gt_u(top, largest))) return i
+      a = withDenormals(a, a0, a1)
+      b = withDenormals(b, b0, b1)
+      c = withDenormals(c, c0, c1)
+      d = withDenormals(d, d0, d1)
     }
+    v128.store(dst, withSigns(a, a0, a1))
+    v128.store(dst, withSigns(b, b0, b1), 16)
+    v128.store(dst, withSigns(c, c0, c1), 32)
+    v128.store(dst, withSigns(d, d0, d1), 48)
     src += 128
     dst += 64
   }

@@ -46,6 +46,12 @@ export function kernelCodec(format: Format): CodecFactory {
     return new SeamError('CODEC', `${policy}: ${place} ${verb} ${value}; the f32 codec carries any value`)
   }
 
+  /** For memory that another thread writes: what the kernel refused is not there any more. */
+  function changed(index: number, columns: number): SeamError {
+    const place = `row ${Math.floor(index / columns)}, column ${index % columns}`
+    return new SeamError('CODEC', `${policy}: the source changed from ${place} on while it was read`)
+  }
+
   return ({ arenaBytes = 0 } = {}) => {
     // Without an arena nothing is made before the first use.
     let kernels = arenaBytes === 0 ? undefined : create(arenaBytes)
@@ -72,9 +78,9 @@ export function kernelCodec(format: Format): CodecFactory {
         const output = { bytes: dst, sizeOf: encodedBytes, scratch: SCRATCH_ENCODED }
         const refused = run(encode, memory, input, output, elements)
         if (refused >= 0) {
-          let index = refused
-          while (Math.abs(src[index]!) < limit) index++
-          throw refusal(index, columns, 'is', src[index]!)
+          for (let index = refused; index < elements; index++)
+            if (!(Math.abs(src[index]!) < limit)) throw refusal(index, columns, 'is', src[index]!)
+          throw changed(refused, columns)
         }
         return bytes
       },
@@ -86,7 +92,7 @@ export function kernelCodec(format: Format): CodecFactory {
         const output = { bytes: asBytes(dst), sizeOf: valueBytes, scratch: SCRATCH_VALUES }
         const refused = run(decode, memory, input, output, elements)
         if (refused < 0) return
-        for (let index = refused; ; index += blockElements) {
+        for (let index = refused; index < elements; index += blockElements) {
           const at = encodedBytes(index)
           const float = src[at]! | (src[at + 1]! << 8)
           if ((float & exponentMask) !== exponentMask) continue
@@ -94,6 +100,7 @@ export function kernelCodec(format: Format): CodecFactory {
           const infinite = (float & 0x7fff) === exponentMask
           throw refusal(index, columns, format.verb, infinite ? sign * Infinity : Number.NaN)
         }
+        throw changed(refused, columns)
       },
     }
   }

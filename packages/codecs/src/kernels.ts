@@ -22,10 +22,13 @@ export const GROUP_ELEMENTS = 32
  * which a second-level cache holds. A quarter of it takes a fifth longer, as calls weigh more; four times as much gains a twentieth.
  */
 export const SCRATCH_ELEMENTS = 16384
-/** Addresses of the scratch memory: f32 values, and the encoded bytes of as many. */
-export const SCRATCH_VALUES = 0
-export const SCRATCH_ENCODED = SCRATCH_ELEMENTS * 4
-/** No codec of this package takes more bytes a value than f32. */
+/**
+ * Addresses of the scratch memory: f32 values, and the encoded bytes of as many. Large buffers begin near the start of a page;
+ * loads and stores whose addresses differ by whole pages hinder each other, so neither begins there.
+ */
+export const SCRATCH_VALUES = 2048
+export const SCRATCH_ENCODED = 3072 + SCRATCH_ELEMENTS * 4
+/** Where the arena begins; no codec of this package takes more than 3 encoded bytes a value. */
 const ARENA = SCRATCH_ELEMENTS * 8
 
 const PAGE_BYTES = 65536

@@ -1,7 +1,6 @@
 import { codecSuite } from '@seamline/conformance'
 import { describe, it } from 'vitest'
 import { bf16, f16, f32, q8_0 } from '../src/index.ts'
-import { arenaBacked } from './support.ts'
 
 const NON_FINITE = [Number.NaN, Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY]
 
@@ -26,9 +25,4 @@ const lossy = [
     tolerance: (_: number, largest: number) => Math.max(largest * 0.0045, largest / 254 + 127 * 2 ** -25),
   },
 ]
-for (const options of lossy) {
-  codecSuite({ describe, it, ...options })
-  describe('in its own memory', () => {
-    codecSuite({ describe, it, ...options, codec: arenaBacked(options.codec, 1 << 17) })
-  })
-}
+for (const options of lossy) codecSuite({ describe, it, ...options })

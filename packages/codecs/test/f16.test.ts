@@ -2,7 +2,7 @@ import { asBytes } from '@seamline/core'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { f16 } from '../src/f16.ts'
-import { floatOf, halfOf, sweep, valueOfHalf } from './oracle.ts'
+import { bitsOf, floatOf, halfOf, sweep, valueOfHalf } from './oracle.ts'
 
 const POSITIVE = Float64Array.from({ length: 0x7c00 }, (_, half) => valueOfHalf(half))
 
@@ -130,6 +130,18 @@ describe('f16', () => {
       expect(wrong < 0 ? [] : [bits[wrong], halves[wrong]]).toEqual([])
     })
     expect(count).toBeGreaterThan(2_900_000)
+  })
+
+  it('rounds every denormal, its ties and their neighbours alone among normal numbers', () => {
+    const rare: number[] = []
+    for (let half = 0; half <= 0x400; half++)
+      for (const value of [valueOfHalf(half), valueOfHalf(half) + 2 ** -25])
+        for (const offset of [-1, 0, 1]) rare.push(floatOf(Math.max(bitsOf(value) + offset, 0)))
+    const values = new Float32Array(rare.length * 32).fill(1.5)
+    rare.forEach((value, i) => {
+      values[i * 32 + (i % 32)] = i % 2 === 0 ? value : -value
+    })
+    expect(encodeAll(values)).toEqual(Uint16Array.from(values, (value) => nearestHalf(value)!))
   })
 
   it('agrees with a search over all values for any f32', () => {

@@ -48,9 +48,17 @@ export function assertSameBytes(what: string, actual: Uint8Array, expected: Uint
 
 /**
  * Rows of 4096 f32 shaped like hidden states of a model: normal values, times a log-normal scale (sigma 0.5) for each column, times 30
- * for one column in 911. Depends on the count alone.
+ * for one column in 911. Depends on the count alone. Made once: do not write to it.
  */
 export function benchActivations(elements: number): Float32Array {
+  const made = activations.get(elements) ?? makeActivations(elements)
+  activations.set(elements, made)
+  return made
+}
+
+const activations = new Map<number, Float32Array>()
+
+function makeActivations(elements: number): Float32Array {
   const columns = 4096
   const random = seededRandom(elements)
   // Box-Muller: two uniform numbers give one normal one.

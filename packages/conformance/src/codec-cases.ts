@@ -19,7 +19,6 @@ export interface CodecCasesOptions {
 }
 
 const columns = 4096
-const inputs = new Map<number, Float32Array>()
 
 /**
  * Encoding and decoding: `codec/<name>/encode/8MiB`, in memory from the codec's arena where it has one, and then
@@ -77,9 +76,7 @@ function codecCase(factory: CodecFactory, id: string, bytes: number, options: Co
     const memory = (size: number) => (ordinary ? undefined : codec.allocate?.(size)) ?? alignedBytes(size)
     const values = asFloat32(memory(bytes))
     const room = memory(roomBytes)
-    const input = inputs.get(bytes) ?? benchActivations(bytes / 4)
-    inputs.set(bytes, input)
-    values.set(input)
+    values.set(benchActivations(bytes / 4))
     const encoded = room.subarray(0, codec.encodeInto(values, rows, columns, room))
     return { codec, values, room, encoded }
   }
@@ -96,7 +93,7 @@ function codecCase(factory: CodecFactory, id: string, bytes: number, options: Co
         direction === 'encode'
           ? () => void codec.encodeInto(values, rows, columns, room)
           : () => codec.decodeInto(encoded, rows, columns, values)
-      source = asBytes(inputs.get(bytes)!)
+      source = asBytes(benchActivations(bytes / 4))
     },
     run: () => run(),
     validate() {

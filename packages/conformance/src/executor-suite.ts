@@ -7,6 +7,7 @@ import {
   type Step,
   type StepResult,
 } from '@seamline/core'
+import { type Skip, skipping } from './skip.ts'
 
 export interface ExecutorSuiteOptions {
   readonly describe: (name: string, body: () => void) => void
@@ -16,7 +17,14 @@ export interface ExecutorSuiteOptions {
    * 96 positions, chunks of at least 16 tokens and room for at least 3 sequences. Called once for each case.
    */
   readonly create: () => Promise<readonly StageExecutor[]>
+  readonly skip?: readonly Skip[]
 }
+
+/**
+ * Share of the spread of the logits that they may differ by when the same tokens come in steps of another shape. None in the
+ * `uniform` regime; elsewhere kernels differ by shape, by rounding alone.
+ */
+const ROUNDING = 0.05
 
 const GREEDY: SamplerSettings = {
   temperature: 0,
@@ -48,7 +56,9 @@ interface Chain {
  * Defines the cases that every stage executor passes. What a chain must compute is not its business; that a step
  * depends on its own sequence alone, can be taken back, and fails without a trace is.
  */
-export function executorSuite({ describe, it, create }: ExecutorSuiteOptions): void {
+export function executorSuite({ describe, create, ...options }: ExecutorSuiteOptions): void {
+  const { it, finish } = skipping(options.it, options.skip)
+
   function test(name: string, body: (stages: readonly StageExecutor[]) => Promise<void>): void {
     it(name, async () => {
       const stages = await create()
@@ -120,6 +130,65 @@ export function executorSuite({ describe, it, create }: ExecutorSuiteOptions): v
         const changed = [3, 4, 5, 6].map((id, at) => (at === i ? id + 1 : id))
         assert.notDeepEqual(await logits(changed), base, `token ${i}`)
       }
+    })
+
+    test('gives the same for a prompt at once, in two chunks and token by token', async (stages) => {
+      const ids = prompt(9)
+      const logits = async (chunks: readonly (readonly number[])[]) => {
+        const chain = open(stages)
+        const out = new Float32Array(stages[0]!.spec.vocabulary)
+        for (const chunk of chunks) await feed(stages, chain, chunk, out)
+        await close(chain)
+        return out
+      }
+      const atOnce = await logits([ids])
+      assertSame(stages, await logits([ids.slice(0, 4), ids.slice(4)]), atOnce)
+      assertSame(stages, await logits(ids.map((id) => [id])), atOnce)
+    })
+
+    test('gives each of several rows in one step what it gets alone', async (stages) => {
+      const { vocabulary } = stages[0]!.spec
+      const lengths = [5, 9, 3]
+      const alone: Float32Array[] = []
+      for (const length of lengths) {
+        const chain = open(stages)
+        await feed(stages, chain, prompt(length))
+        const logits = new Float32Array(vocabulary)
+        await feed(stages, chain, [7], logits)
+        alone.push(logits)
+        await close(chain)
+      }
+      const chains = lengths.map(() => open(stages))
+      for (const [i, chain] of chains.entries()) await feed(stages, chain, prompt(lengths[i]!))
+      const logits = new Float32Array(3 * vocabulary)
+      const results = await forwardRows(stages, chains, [7, 7, 7], logits)
+      assert.equal(results.at(-1)!.tokens.length, 3)
+      for (const i of lengths.keys()) {
+        assertSame(stages, logits.subarray(i * vocabulary, (i + 1) * vocabulary), alone[i]!)
+        assert.equal(chains[i]!.sessions[0]!.position, lengths[i]! + 1)
+      }
+    })
+
+    test('keeps no reference to the memory of a step', async (stages) => {
+      const { embedding, vocabulary } = stages[0]!.spec
+      const logits = async (scribble: boolean) => {
+        const chain = open(stages)
+        const out = new Float32Array(vocabulary)
+        for (let round = 0; round < 3; round++) {
+          let input: Int32Array | Float32Array = Int32Array.from(prompt(4))
+          for (const [i, stage] of stages.entries()) {
+            const isLast = i === stages.length - 1
+            const output = isLast ? null : new Float32Array(4 * embedding)
+            const rows = [{ session: chain.sessions[i]!, position: 4 * round, tokenCount: 4, sample: isLast }]
+            await stage.step({ rows, input, output, logits: isLast ? out : null, tag: 0 })
+            if (scribble) input.fill(1)
+            if (output !== null) input = output
+          }
+        }
+        await close(chain)
+        return out
+      }
+      assert.deepEqual(await logits(true), await logits(false))
     })
 
     test('reads its input and writes its output, nothing else', async (stages) => {
@@ -233,6 +302,72 @@ export function executorSuite({ describe, it, create }: ExecutorSuiteOptions): v
       assert.equal(chain.sessions[0]!.position, 4)
     })
 
+    test('refuses a rollback during a step with USAGE', async (stages) => {
+      const chain = open(stages)
+      await feed(stages, chain, prompt(4))
+      const running = stages[0]!.step(firstStep(stages, chain, prompt(8), 4))
+      let refusal: unknown
+      try {
+        chain.sessions[0]!.rollback(0, [])
+      } catch (error) {
+        refusal = error
+      }
+      await running
+      assert.ok(isSeamError(refusal) && refusal.code === 'USAGE', `USAGE, not ${refusal}`)
+      assert.equal(chain.sessions[0]!.position, 12)
+    })
+
+    test('ends the steps of a session that is closed with ABORTED, and no others', async (stages) => {
+      const { chunkTokens } = stages[0]!.spec
+      const [closing, other] = [open(stages), open(stages)]
+      const steps = [0, 1, 2].map((i) =>
+        stages[0]!.step(firstStep(stages, closing, prompt(chunkTokens), i * chunkTokens)),
+      )
+      const beside = stages[0]!.step(firstStep(stages, other, prompt(4), 0))
+      const [ended] = await Promise.all([Promise.allSettled(steps), closing.sessions[0]!.close(), beside])
+      assert.equal(ended.at(-1)!.status, 'rejected')
+      for (const result of ended) {
+        if (result.status === 'rejected') assert.equal(result.reason.code, 'ABORTED')
+      }
+      assert.equal(other.sessions[0]!.position, 4)
+    })
+
+    test('has every session free again after 100 that were closed in a step', async (stages) => {
+      const stage = stages[0]!
+      const expected = await generate(stages, open(stages), prompt(6), 4)
+      const free = stage.freeSessions
+      for (let round = 0; round < 100; round++) {
+        const session = stage.openSession({ sampler: GREEDY, promptTail: [] })
+        const output = stages.length === 1 ? null : new Float32Array(8 * stage.spec.embedding)
+        const settled = Promise.allSettled([stage.step(step(session, Int32Array.from(prompt(8)), output, 0))])
+        if (round % 3 === 0) stage.abort()
+        if (round % 3 === 1) await settled
+        await session.close()
+        await settled
+        assert.equal(stage.freeSessions, free)
+      }
+      assert.deepEqual(await generate(stages, open(stages), prompt(6), 4), expected)
+    })
+
+    test('refuses a state that was altered', async (stages) => {
+      const chain = open(stages)
+      await feed(stages, chain, prompt(8))
+      const state = await chain.sessions[0]!.saveState()
+      const fresh = open(stages).sessions[0]!
+      for (const at of [0, state.length >> 1, state.length - 1]) {
+        const altered = new Uint8Array(state)
+        altered[at]! ^= 0x10
+        await assert.rejects(
+          fresh.restoreState(altered, 8),
+          isSeamError,
+          `byte ${at} of ${state.length} altered`,
+        )
+      }
+      await assert.rejects(fresh.restoreState(state.subarray(0, state.length - 1), 8), isSeamError)
+      await fresh.restoreState(state, 8)
+      assert.equal(fresh.position, 8)
+    })
+
     test('runs steps in the order of the calls', async (stages) => {
       const [one, two] = [open(stages), open(stages)]
       const order: number[] = []
@@ -288,6 +423,17 @@ export function executorSuite({ describe, it, create }: ExecutorSuiteOptions): v
       )
     })
   })
+  finish()
+}
+
+/** Fails unless logits of steps of different shapes are the same, as far as the regime promises it. */
+function assertSame(stages: readonly StageExecutor[], found: Float32Array, expected: Float32Array): void {
+  const isUniform = stages.every(({ spec }) => spec.regime === 'uniform')
+  const spread = Math.max(...expected) - Math.min(...expected)
+  const most = isUniform ? 0 : spread * ROUNDING
+  const difference = expected.reduce((largest, value, i) => Math.max(largest, Math.abs(found[i]! - value)), 0)
+  assert.ok(spread > 0, 'all logits are the same')
+  assert.ok(difference <= most, `logits differ by ${difference}; at most ${most} is rounding`)
 }
 
 /** Token ids that differ from prompt to prompt and stay below 128. */
@@ -342,6 +488,30 @@ async function forward(
     if (output !== null) input = output
   }
   chain.position += tokenCount
+  return results
+}
+
+/** One token of each chain, all in one step of each stage. */
+async function forwardRows(
+  stages: readonly StageExecutor[],
+  chains: readonly Chain[],
+  ids: readonly number[],
+  logits: Float32Array,
+): Promise<StepResult[]> {
+  let input: Int32Array | Float32Array = Int32Array.from(ids)
+  const results: StepResult[] = []
+  for (const [i, stage] of stages.entries()) {
+    const isLast = i === stages.length - 1
+    const output = isLast ? null : new Float32Array(ids.length * stage.spec.embedding)
+    const rows = chains.map(({ sessions, position }) => ({
+      session: sessions[i]!,
+      position,
+      tokenCount: 1,
+      sample: isLast,
+    }))
+    results.push(await stage.step({ rows, input, output, logits: isLast ? logits : null, tag: 0 }))
+    if (output !== null) input = output
+  }
   return results
 }
 

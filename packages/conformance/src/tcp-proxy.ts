@@ -31,6 +31,13 @@ export interface TcpProxy {
    * All sockets stay open, and senders stall once the kernel is full, as behind a link that went down.
    */
   blackhole(): void
+  /**
+   * Holds everything, in both directions and on later connections as well, until {@link flow}: nothing is lost, and senders stall
+   * once the kernel is full, as behind a peer that is stopped.
+   */
+  stall(): void
+  /** Ends {@link stall}. */
+  flow(): void
   /** {@link cut}, and stops listening. */
   close(): Promise<void>
 }
@@ -42,10 +49,17 @@ export async function tcpProxy(options: TcpProxyOptions): Promise<TcpProxy> {
   const sockets = new Set<Socket>()
   let accepted = 0
   let dark = false
+  let stalled = false
+  let held: Array<() => void> = []
 
+  /** Runs `action` behind the delay and any stall, in the order of the calls. */
   function later(action: () => void): void {
-    if (delayMs > 0) setTimeout(action, delayMs)
-    else action()
+    const pass = () => {
+      if (stalled) held.push(action)
+      else action()
+    }
+    if (delayMs > 0) setTimeout(pass, delayMs)
+    else pass()
   }
 
   function track(socket: Socket): void {
@@ -81,6 +95,7 @@ export async function tcpProxy(options: TcpProxyOptions): Promise<TcpProxy> {
     track(far)
     join(client, far, transform('toTarget', index))
     join(far, client, transform('toClient', index))
+    if (stalled) for (const socket of [client, far]) socket.pause()
   })
   server.listen(0, '127.0.0.1')
   await once(server, 'listening')
@@ -96,6 +111,18 @@ export async function tcpProxy(options: TcpProxyOptions): Promise<TcpProxy> {
     blackhole() {
       dark = true
       for (const socket of sockets) socket.pause()
+    },
+    stall() {
+      stalled = true
+      for (const socket of sockets) socket.pause()
+    },
+    flow() {
+      if (!stalled) return
+      stalled = false
+      const actions = held
+      held = []
+      for (const action of actions) action()
+      if (!dark) for (const socket of sockets) socket.resume()
     },
     async close() {
       const closed = new Promise((resolve) => server.close(resolve))

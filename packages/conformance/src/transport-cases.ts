@@ -36,7 +36,7 @@ export interface Responder {
 export interface TransportBenchFixture {
   /** Name in the ids: `tcp`. */
   readonly name: string
-  readonly transport: Transport
+  transport(): Transport | Promise<Transport>
   /** Starts the far end, a process that listens with {@link benchPeer}, where it does not run yet; returns its address. */
   start(): Promise<string>
 }
@@ -74,7 +74,7 @@ export function transportCases(
 ): BenchCase[] {
   const { group = 'transport', ...rest } = options
   const open: OpenExchange = async (shape, onResponse) =>
-    openOver(fixture.transport, await fixture.start(), shape, onResponse)
+    openOver(await fixture.transport(), await fixture.start(), shape, onResponse)
   return exchangeCases(`${group}/${fixture.name}`, open, rest)
 }
 
@@ -189,9 +189,9 @@ export function encodeShape({
  * messages over 64 MiB.
  */
 export function createResponder(first: Uint8Array): Responder {
-  const [requestBytes = 0, requestCount = 0, responseBytes = 0, responseCount = 0] = new Uint32Array(
-    first.slice().buffer,
-  )
+  // A copy, because the message may lie at any offset.
+  const numbers = new Uint32Array(new Uint8Array(first).buffer)
+  const [requestBytes = 0, requestCount = 0, responseBytes = 0, responseCount = 0] = numbers
   for (const bytes of [requestBytes, responseBytes]) checkLimit(bytes, maxMessageBytes, 'B in a message')
   for (const count of [requestCount, responseCount]) checkLimit(count, maxMessages, 'messages')
   return createResponderFor(shape(requestBytes, requestCount, responseBytes, responseCount))

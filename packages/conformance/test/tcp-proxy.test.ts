@@ -133,6 +133,27 @@ it('blackhole stops bytes, ends and resets, and keeps sockets open', async () =>
   expect(far.socket.destroyed).toBe(false)
 })
 
+it('stall holds bytes and ends on every connection, flow lets all of them go on', async () => {
+  const { client, far } = await dial()
+  client.socket.write('before')
+  await expect.poll(() => far.text()).toBe('before')
+  proxy.stall()
+  client.socket.end(Buffer.alloc(8 << 20, 'x'))
+  far.socket.write('back')
+  const late = watch(connectTo(proxy))
+  const [lateFar] = (await once(server, 'connection')) as [Socket]
+  const lateSide = watch(lateFar)
+  late.socket.end('late')
+  await pause()
+  expect([far.text(), client.text(), lateSide.text()]).toEqual(['before', '', ''])
+  expect([far.events, client.events, late.events]).toEqual([[], [], []])
+  proxy.flow()
+  await expect.poll(() => far.events).toEqual(['end'])
+  expect(far.text()).toBe(`before${'x'.repeat(8 << 20)}`)
+  await expect.poll(() => client.text()).toBe('back')
+  await expect.poll(() => [lateSide.text(), lateSide.events]).toEqual(['late', ['end']])
+})
+
 it('delays bytes and ends, in order', async () => {
   const { client, far } = await dial({ delayMs: 100 })
   const startMs = performance.now()

@@ -24,7 +24,9 @@ function inside(name: string | number, error: unknown): unknown {
 }
 
 function show(value: unknown): string {
-  if (typeof value !== 'string') return String(value)
+  if (Array.isArray(value)) return `a list of ${value.length}`
+  if (typeof value === 'object' && value !== null) return 'an object'
+  if (typeof value !== 'string') return String(value).slice(0, 64)
   return value.length > 64 ? `text of ${value.length} characters` : JSON.stringify(value)
 }
 

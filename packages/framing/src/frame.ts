@@ -1,13 +1,15 @@
 import { crc32 } from 'node:zlib'
 import { type Framing, type FramingOptions, type Message, mayCarryPayload, SeamError } from '@seamline/core'
 import { frameDecoder, type Header, type HeaderFormat } from './decoder.ts'
-import { Refused } from './fields.ts'
+import { integer, Refused } from './fields.ts'
 
 /** Prefix of every frame: header length and CRC-32 of the header, u32 little-endian; the CRC is 0 without `checksum`. */
 export const PREFIX_BYTES = 8
 /** Longest prefix and header together. */
 const MAX_HEADER_BYTES = 64 * 1024
 const MAX_PAYLOAD_BYTES = 2 ** 31 - 1
+/** The length of a payload as the wire states it; what a frame may hold is checked behind it. */
+export const byteCount = integer(Number.MAX_SAFE_INTEGER)
 const EMPTY = new Uint8Array(0)
 
 /** Headers of one framing. */

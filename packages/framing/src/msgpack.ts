@@ -1,7 +1,7 @@
 import type { FramingFactory, Message } from '@seamline/core'
 import { Packr, RESERVE_START_SPACE, RESET_BUFFER_MODE } from 'msgpackr/pack'
 import { type Field, integer, type RecordForm, Refused, record } from './fields.ts'
-import { PREFIX_BYTES, prefixedFraming } from './frame.ts'
+import { byteCount, PREFIX_BYTES, prefixedFraming } from './frame.ts'
 import { msgpackId } from './generated/protocol-ids.ts'
 import { assertPlain } from './msgpack-plain.ts'
 import { FRAME_KINDS, messageFields, SERVICE_KINDS } from './schema.ts'
@@ -22,8 +22,8 @@ const positional: RecordForm = (name, fields, kind) => {
 
 const fieldOf = messageFields(positional)
 const kinds: readonly Field<Message>[] = [...FRAME_KINDS, ...SERVICE_KINDS].map(fieldOf)
+const kindNumber = integer(Number.MAX_SAFE_INTEGER)
 const numbers = new Map([...FRAME_KINDS, ...SERVICE_KINDS].map((kind, i) => [kind, i + 1]))
-const size = integer(Number.MAX_SAFE_INTEGER)
 
 /**
  * Frames with a MessagePack header: prefix, then the array of kind number, payload length and array of fields, then the
@@ -47,9 +47,9 @@ export const msgpack: FramingFactory = (options) => {
         const wire: unknown = packr.unpack(header)
         if (!Array.isArray(wire) || wire.length < 3)
           throw new Refused('no array of kind, payload length and fields')
-        const kind = kinds[size.fromWire(wire[0]) - 1]
+        const kind = kinds[kindNumber.fromWire(wire[0]) - 1]
         if (kind === undefined) throw new Refused(`no known kind of message: ${wire[0]}`)
-        return { message: kind.fromWire(wire[2]), payloadBytes: size.fromWire(wire[1]) }
+        return { message: kind.fromWire(wire[2]), payloadBytes: byteCount.fromWire(wire[1]) }
       },
     },
     options,

@@ -1,7 +1,7 @@
 import type { FramingFactory, Message } from '@seamline/core'
 import type { Header } from './decoder.ts'
 import { Refused } from './fields.ts'
-import { PREFIX_BYTES, prefixedFraming } from './frame.ts'
+import { byteCount, PREFIX_BYTES, prefixedFraming } from './frame.ts'
 import { protobufId } from './generated/protocol-ids.ts'
 import { frameKinds, type Kind, PAYLOAD_TAG, SERVICE_TAG, serviceKinds } from './protobuf-kinds.ts'
 import { readTensor, writeTensorBefore } from './tensor-wire.ts'
@@ -61,7 +61,7 @@ function readHeader(header: Uint8Array): Header {
         const bytes = reader.size()
         walk(serviceKinds, reader.pos + bytes)
       } else if (tag === PAYLOAD_TAG && kinds === frameKinds) {
-        payloadBytes = reader.uint64()
+        payloadBytes = byteCount.fromWire(reader.varint64())
       } else {
         reader.skipType(tag & 7, 0, tag >>> 3)
       }

@@ -19,7 +19,17 @@ export class WireReader extends protobufjs.Reader {
     return value
   }
 
+  /** What the generated code calls; its declared type knows `long` only. */
   override uint64(): never {
+    return this.varint64() as never
+  }
+
+  override fixed64(): never {
+    const low = this.fixed32()
+    return exact(low, this.fixed32()) as never
+  }
+
+  varint64(): number | bigint {
     let low = 0
     let high = 0
     for (let shift = 0; shift < 70; shift += 7) {
@@ -32,14 +42,9 @@ export class WireReader extends protobufjs.Reader {
         high = bits >>> 4
       } else if (shift < 63 || bits < 2) high |= bits << (shift - 32)
       else break
-      if (byte < 128) return exact(low >>> 0, high >>> 0) as never
+      if (byte < 128) return exact(low >>> 0, high >>> 0)
     }
     throw new Error('an integer of more than 64 bits')
-  }
-
-  override fixed64(): never {
-    const low = this.fixed32()
-    return exact(low, this.fixed32()) as never
   }
 }
 

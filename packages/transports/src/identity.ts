@@ -1,5 +1,7 @@
 import { createHash, generateKeyPairSync, randomBytes, sign } from 'node:crypto'
 
+const commonName = new TextEncoder().encode('seamline')
+
 /** A key pair with a certificate of its own; what a peer knows of it is the fingerprint. */
 export interface Identity {
   /** Private key: PKCS #8 in PEM. Whoever has it can pose as the listener. */
@@ -24,7 +26,7 @@ export function createIdentity(): Identity {
     sequence(der(0x17, Buffer.from('200101000000Z')), der(0x18, Buffer.from('99991231235959Z'))),
     name,
     publicKey.export({ type: 'spki', format: 'der' }),
-    der(0xa3, sequence(sequence(subjectAltName, der(0x04, sequence(der(0x82, Buffer.from('seamline'))))))),
+    der(0xa3, sequence(sequence(subjectAltName, der(0x04, sequence(der(0x82, commonName)))))),
   )
   const certificate = sequence(body, ecdsaWithSha256, bitString(sign('sha256', body, privateKey)))
   const lines = certificate.toString('base64').match(/.{1,64}/g) ?? []
@@ -74,6 +76,4 @@ function randomSerial(): Buffer {
 // 1.2.840.10045.4.3.2, 2.5.29.17 and 2.5.4.3.
 const ecdsaWithSha256 = sequence(der(0x06, Buffer.from('2a8648ce3d040302', 'hex')))
 const subjectAltName = der(0x06, Buffer.from('551d11', 'hex'))
-const name = sequence(
-  der(0x31, sequence(der(0x06, Buffer.from('550403', 'hex')), der(0x0c, Buffer.from('seamline')))),
-)
+const name = sequence(der(0x31, sequence(der(0x06, Buffer.from('550403', 'hex')), der(0x0c, commonName))))

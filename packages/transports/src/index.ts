@@ -13,7 +13,10 @@
  *
  * @packageDocumentation
  */
+export { type EmulatedOptions, emulated } from './emulated.ts'
 export { type MemoryOptions, memory } from './memory.ts'
+export { type RelayOptions, relay } from './relay.ts'
+export { createRelay, type Relay, type RelayServerOptions } from './relay-server.ts'
 export {
   createIdentity,
   createSecret,
@@ -24,3 +27,4 @@ export {
   secureServer,
 } from './security.ts'
 export { type TcpOptions, tcp } from './tcp.ts'
+export { type WsOptions, ws } from './ws.ts'

@@ -6,6 +6,7 @@ import { connect as connectTls, type TLSSocket } from 'node:tls'
 import { SeamError } from '@seamline/core'
 import { WebSocket } from 'ws'
 import { fingerprintOf } from './identity.ts'
+import { watchLiveness } from './liveness.ts'
 import {
   formatRelay,
   pathPrefix,
@@ -31,7 +32,7 @@ export interface UpgradeOptions {
   readonly what: string
   /** Ends the attempt. The caller keeps the deadline. */
   readonly signal: AbortSignal
-  /** Mode `raw` only: lets the kernel read into memory of the caller from the upgrade on. */
+  /** Lets the kernel read into memory of the caller from the upgrade on. The stream is then a bare socket in mode `ws` too. */
   readonly pooled?: PooledReads
 }
 
@@ -47,13 +48,15 @@ export async function upgrade(options: UpgradeOptions): Promise<Duplex> {
   const { target, request, what, signal } = options
   const answer = createAnswer(options)
   // Without a reader of its own a socket hands its bytes out as events, which TLS and `ws` need.
-  const socket = openSocket(options, request.mode === 'raw' && options.pooled ? answer.onread : undefined)
+  const socket = openSocket(options, options.pooled ? answer.onread : undefined)
   const onAbort = () => socket.destroy()
   signal.addEventListener('abort', onAbort, { once: true })
   try {
     await connected(socket, target, what)
     if (signal.aborted) throw new SeamError('ABORTED', `${what} was given up`)
-    return request.mode === 'ws' ? await overWs(socket, options) : await answer.from(socket)
+    return request.mode === 'raw' || options.pooled
+      ? await answer.from(socket)
+      : await overWs(socket, options)
   } catch (error) {
     socket.on('error', () => {})
     socket.destroy()
@@ -216,6 +219,25 @@ function overWs(socket: Socket, { target, request, what }: UpgradeOptions): Prom
       })
       response.on('end', finish).on('error', finish).on('close', finish)
     })
-    ws.on('open', () => resolve(wsStream(ws).pause()))
+    ws.on('open', () => {
+      const stream = wsStream(ws).pause()
+      if (request.role !== 'listen') watch(ws, socket, stream, request.keepAliveMs)
+      resolve(stream)
+    })
   })
+}
+
+/** Ends `stream` with `TIMEOUT` when the other peer, or the relay between, gives no sign of life. */
+function watch(ws: WebSocket, socket: Socket, stream: Duplex, keepAliveMs: number): void {
+  const stop = watchLiveness({
+    keepAliveMs,
+    bytesRead: () => socket.bytesRead,
+    isPaused: () => ws.isPaused,
+    beat() {
+      if (ws.bufferedAmount === 0 && ws.readyState === ws.OPEN) ws.ping()
+    },
+    onSilence: () =>
+      void stream.destroy(new SeamError('TIMEOUT', `silent for ${keepAliveMs} ms, not even a ping came`)),
+  })
+  ws.once('close', stop)
 }

@@ -20,7 +20,7 @@ export interface RelayLimits {
   readonly maxHandshakeMs: number
   /** From a dial to the data connection of the listener. @default 5000 */
   readonly maxJoinMs: number
-  /** A pair that moves nothing for so long is cut; nor may a listener ask for rarer beats. @default 600000 */
+  /** A pair that moves nothing for so long is cut. @default 600000 */
   readonly maxIdleMs: number
 }
 

@@ -30,6 +30,8 @@ export type DropReason =
   /** One side of a pair left without an end. */
   | 'reset'
   | 'message_bytes'
+  /** A frame that RFC 6455 forbids, in mode `ws`. */
+  | 'frames'
   /** The relay is closing. */
   | 'closing'
 

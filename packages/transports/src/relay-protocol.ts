@@ -37,6 +37,9 @@ export interface RelayRequest {
 /** Bytes of one WebSocket message at most, in mode `ws`. */
 export const maxChunkBytes = 1 << 18
 
+export const minKeepAliveMs = 50
+export const maxKeepAliveMs = 3_600_000
+
 export const pathPrefix = '/seamline/relay/1/'
 const roomPattern = /^[A-Za-z0-9_-]{1,64}$/
 const addressPattern =
@@ -126,7 +129,7 @@ export function parseRequest(
     (mode !== 'raw' && mode !== 'ws') ||
     !/^[0-9a-f]{64}$/.test(key) ||
     !(role === 'dial' ? token === '' : /^[\w-]{22}$/.test(token)) ||
-    !(Number.isInteger(keepAliveMs) && keepAliveMs >= 1) ||
+    !(Number.isInteger(keepAliveMs) && keepAliveMs >= minKeepAliveMs && keepAliveMs <= maxKeepAliveMs) ||
     header('upgrade').toLowerCase() !== 'websocket' ||
     header('sec-websocket-version') !== '13' ||
     !/^[A-Za-z0-9+/]{22}==$/.test(header('sec-websocket-key'))

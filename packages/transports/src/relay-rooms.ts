@@ -4,7 +4,7 @@ import { type Control, createControl } from './relay-control.ts'
 import type { RelayLimits } from './relay-limits.ts'
 import { countDrop, type DropReason, type Drops, type RelayMetrics } from './relay-metrics.ts'
 import { type RelayRequest, sameKey } from './relay-protocol.ts'
-import { forward, type Pair, splice } from './relay-splice.ts'
+import { type Pair, splice } from './relay-splice.ts'
 import type { Visitor } from './relay-visitor.ts'
 
 interface Dial {
@@ -142,7 +142,7 @@ export function createRooms(limits: RelayLimits): Rooms {
     const remote = `the listener of room ${name}`
     const control: Control = createControl(visitor.grantControl(), {
       remote,
-      keepAliveMs: Math.min(Math.max(keepAliveMs, 50), limits.maxIdleMs),
+      keepAliveMs,
       onLine(line) {
         const [verb, ticket = ''] = line.split(' ')
         const waiting = verb === 'refuse' ? room.dials.get(ticket) : undefined
@@ -198,6 +198,8 @@ export function createRooms(limits: RelayLimits): Rooms {
     enter(room, visitor)
     joins += 1
     const options = {
+      frames: room.mode === 'ws',
+      maxFrameBytes: limits.maxMessageBytes,
       maxQueuedBytes: limits.maxQueuedBytesPerPair,
       onBytes(from: 'dialler' | 'listener', bytes: number) {
         joined.activeMs = performance.now()
@@ -212,17 +214,14 @@ export function createRooms(limits: RelayLimits): Rooms {
       onStall() {
         room.stalls += 1
       },
-      onTooLong: () => note(room, 'message_bytes'),
+      onFault: (error: SeamError) => note(room, error.code === 'LIMIT' ? 'message_bytes' : 'frames'),
       onClose(cut: boolean) {
         if (cut) note(room, 'reset')
         room.pairs.delete(joined)
         leaveIfEmpty(room)
       },
     }
-    const pair =
-      room.mode === 'raw'
-        ? splice(dialled.visitor.grantRaw(), visitor.grantRaw(), options)
-        : forward(dialled.visitor.grantWs(), visitor.grantWs(), options)
+    const pair = splice(dialled.visitor.grantRaw(), visitor.grantRaw(), options)
     const joined: Joined = { pair, activeMs: performance.now() }
     room.pairs.add(joined)
   }

@@ -1,7 +1,7 @@
 import type { Duplex } from 'node:stream'
-import type { RawData, WebSocket } from 'ws'
+import { SeamError } from '@seamline/core'
+import { closeCodes, closeFrame, createFrameParser, opcodes } from './relay-frames.ts'
 import { reset } from './relay-stream.ts'
-import { closeCodes, endMessage } from './relay-ws-stream.ts'
 
 /** Two data connections that the relay has joined. */
 export interface Pair {
@@ -12,14 +12,18 @@ export interface Pair {
 }
 
 export interface PairOptions {
+  /** Whether the bytes are WebSocket frames, which are unmasked on the way; else they pass as they are. */
+  readonly frames: boolean
+  /** Of one frame. */
+  readonly maxFrameBytes: number
   /** Of both directions together. */
   readonly maxQueuedBytes: number
   /** Bytes read from the dialler or the listener. */
   onBytes(from: 'dialler' | 'listener', bytes: number): void
   /** A side has to wait because the other does not take its bytes. */
   onStall(): void
-  /** A message beyond the limit, in mode `ws`; the pair ends. */
-  onTooLong(): void
+  /** A message beyond the limit, or none that RFC 6455 allows; the pair ends. */
+  onFault(error: SeamError): void
   /** Once, when both sides are gone. `cut`: not both had ended in good order. */
   onClose(cut: boolean): void
 }
@@ -33,73 +37,42 @@ const turnBytes = 1 << 18
 /** A side whose peer is gone has this long to take what is queued for it. */
 const lingerMs = 5000
 
-/** Passes the bytes of both sockets on to each other, the ends of both directions as well, and a reset as a reset. */
+/**
+ * Passes the bytes of both streams on to each other as they come, the ends of both directions as well, and a reset as a
+ * reset. The kernel's memory is the only queue beyond `maxQueuedBytes`.
+ */
 export function splice(dialler: Duplex, listener: Duplex, options: PairOptions): Pair {
-  const maxBytes = options.maxQueuedBytes / 2
+  const toListener = createFlow(dialler, listener, 'dialler', options)
+  const toDialler = createFlow(listener, dialler, 'listener', options)
   let open = 2
-  let cut = false
 
-  function flow(from: Duplex, to: Duplex, name: 'dialler' | 'listener'): void {
-    let ended = false
-    let turn = 0
-    let yielding = false
-    let stalled = false
-
-    const proceed = () => {
-      if (!yielding && !stalled) from.resume()
-    }
-    const nextTurn = () => {
-      yielding = false
-      turn = 0
-      proceed()
-    }
-    from.on('data', (chunk: Buffer) => {
-      options.onBytes(name, chunk.length)
-      to.write(chunk)
-      if (to.writableLength >= maxBytes && !stalled) {
-        stalled = true
-        options.onStall()
-        from.pause()
-        to.once('drain', () => {
-          stalled = false
-          proceed()
-        })
-      }
-      turn += chunk.length
-      if (turn >= turnBytes && !yielding) {
-        yielding = true
-        from.pause()
-        setImmediate(nextTurn)
-      }
-    })
-    from.on('end', () => {
-      ended = true
-      to.end()
-    })
-    from.on('error', () => {
-      // `close` follows.
-    })
-    from.on('close', () => {
-      open -= 1
-      if (!to.destroyed) {
-        if (!ended) reset(to)
-        // What this side sent before it ended still goes out.
-        else if (to.writableFinished) to.destroy()
-        else {
-          const timer = setTimeout(() => to.destroy(), lingerMs)
-          to.once('finish', () => to.destroy())
-          to.once('close', () => clearTimeout(timer))
-        }
-      }
-      if (!ended) cut = true
-      if (open === 0) options.onClose(cut)
-    })
+  function onFrames(): void {
+    // Both have said that they close; the server ends the connection (RFC 6455 section 7.1.1).
+    if (!toListener.orderly || !toDialler.orderly) return
+    listener.end()
+    dialler.end()
   }
 
-  flow(dialler, listener, 'dialler')
-  flow(listener, dialler, 'listener')
-  dialler.resume()
-  listener.resume()
+  function fault(error: SeamError, flow: Flow, back: Flow): void {
+    options.onFault(error)
+    const frame = closeFrame(error.code === 'LIMIT' ? closeCodes.tooBig : closeCodes.broken, false)
+    // Put in only where it cannot end up inside another frame: the faulty one has not begun to go on.
+    flow.to.end(frame)
+    if (back.betweenFrames) flow.from.end(frame)
+    else flow.from.destroy()
+    flow.stop()
+    back.stop()
+    linger(flow.to)
+    linger(flow.from)
+  }
+
+  function onClose(): void {
+    open -= 1
+    if (open === 0) options.onClose(!toListener.orderly || !toDialler.orderly)
+  }
+
+  toListener.start(onFrames, (error) => fault(error, toListener, toDialler), onClose)
+  toDialler.start(onFrames, (error) => fault(error, toDialler, toListener), onClose)
   return {
     get queuedBytes() {
       return dialler.writableLength + listener.writableLength
@@ -111,78 +84,136 @@ export function splice(dialler: Duplex, listener: Duplex, options: PairOptions):
   }
 }
 
-/** The same with whole WebSocket messages, stored and forwarded. */
-export function forward(dialler: WebSocket, listener: WebSocket, options: PairOptions): Pair {
+interface Flow {
+  readonly from: Duplex
+  readonly to: Duplex
+  /** Another frame may be put in. */
+  readonly betweenFrames: boolean
+  /** The direction has ended as it should. */
+  readonly orderly: boolean
+  start(onFrames: () => void, onFault: (error: SeamError) => void, onClose: () => void): void
+  /** Drops what still comes. */
+  stop(): void
+}
+
+/** One direction. */
+function createFlow(from: Duplex, to: Duplex, name: 'dialler' | 'listener', options: PairOptions): Flow {
+  const { frames, maxFrameBytes, onBytes, onStall } = options
   const maxBytes = options.maxQueuedBytes / 2
-  let open = 2
-  let cut = false
+  const parser = frames
+    ? createFrameParser({
+        masked: true,
+        maxFrameBytes,
+        onHead: (_frame, head) => void to.write(head),
+        onPayload(frame, piece) {
+          to.write(piece)
+          if (frame.binary) onBytes(name, piece.length)
+        },
+        onEnd(frame) {
+          if (frame.opcode === opcodes.close) closeSeen = true
+        },
+      })
+    : undefined
+  let closeSeen = false
+  let ended = false
+  let stopped = false
+  let turn = 0
+  let yielding = false
+  let stalled = false
 
-  function flow(from: WebSocket, to: WebSocket, name: 'dialler' | 'listener'): void {
-    let ended = false
-    let turn = 0
-    let yielding = false
-    let stalled = false
-
-    const proceed = () => {
-      if (!yielding && !stalled) from.resume()
-    }
-    const nextTurn = () => {
-      yielding = false
-      turn = 0
-      proceed()
-    }
-    const onSent = () => {
-      if (stalled && to.bufferedAmount < maxBytes) {
-        stalled = false
-        proceed()
-      }
-    }
-    from.on('message', (data: RawData, isBinary) => {
-      // What still comes for a side that is gone is dropped.
-      if (to.readyState !== to.OPEN) return
-      const bytes = (data as Buffer).length
-      if (isBinary) options.onBytes(name, bytes)
-      else if (bytes === endMessage.length) ended = true
-      to.send(data, { binary: isBinary }, onSent)
-      if (to.bufferedAmount >= maxBytes && !stalled) {
-        stalled = true
-        options.onStall()
-        from.pause()
-      }
-      turn += bytes
-      if (turn >= turnBytes && !yielding) {
-        yielding = true
-        from.pause()
-        setImmediate(nextTurn)
-      }
-    })
-    from.on('error', (error: NodeJS.ErrnoException) => {
-      // `close` follows.
-      if (error.code === 'WS_ERR_UNSUPPORTED_MESSAGE_LENGTH') options.onTooLong()
-    })
-    from.on('close', (code) => {
-      open -= 1
-      if (!ended) cut = true
-      if (to.readyState < to.CLOSING) {
-        to.close(code === closeCodes.tooBig ? code : ended ? closeCodes.good : closeCodes.away)
-        // A side that takes nothing must still see the end of the other.
-        to.resume()
-        const timer = setTimeout(() => to.terminate(), lingerMs)
-        to.once('close', () => clearTimeout(timer))
-      }
-      if (open === 0) options.onClose(cut)
-    })
+  function proceed(): void {
+    if (!yielding && !stalled) from.resume()
   }
 
-  flow(dialler, listener, 'dialler')
-  flow(listener, dialler, 'listener')
+  function nextTurn(): void {
+    yielding = false
+    turn = 0
+    proceed()
+  }
+
+  function drained(): void {
+    stalled = false
+    proceed()
+  }
+
+  /** Keeps to the queue and to the share of a turn. */
+  function throttle(bytes: number): void {
+    if (to.writableLength >= maxBytes && !stalled) {
+      stalled = true
+      onStall()
+      from.pause()
+      to.once('drain', drained)
+    }
+    turn += bytes
+    if (turn >= turnBytes && !yielding) {
+      yielding = true
+      from.pause()
+      setImmediate(nextTurn)
+    }
+  }
+
   return {
-    get queuedBytes() {
-      return dialler.bufferedAmount + listener.bufferedAmount
+    from,
+    to,
+    get betweenFrames() {
+      return parser?.idle ?? false
     },
-    destroy() {
-      dialler.terminate()
-      listener.terminate()
+    get orderly() {
+      return frames ? closeSeen : ended
+    },
+    start(onFrames, onFault, onClose) {
+      from.on('data', (chunk: Buffer) => {
+        // Nothing counts behind a close frame.
+        if (stopped || closeSeen || to.writableEnded) return
+        if (parser === undefined) {
+          onBytes(name, chunk.length)
+          to.write(chunk)
+        } else {
+          // One system call for the header and the payload behind it.
+          to.cork()
+          try {
+            parser.push(chunk)
+          } catch (error) {
+            onFault(SeamError.from(error, 'PROTOCOL'))
+          } finally {
+            to.uncork()
+          }
+          if (closeSeen) onFrames()
+        }
+        throttle(chunk.length)
+      })
+      from.on('end', () => {
+        ended = true
+        to.end()
+      })
+      from.on('error', () => {
+        // `close` follows.
+      })
+      from.on('close', () => {
+        if (!to.destroyed) {
+          // What this side sent before it ended still goes out.
+          if (ended || stopped || closeSeen) linger(to)
+          else reset(to)
+        }
+        onClose()
+      })
+      from.resume()
+    },
+    stop() {
+      stopped = true
     },
   }
+}
+
+/** Lets a side whose peer is gone take what is queued for it, for a while. */
+function linger(stream: Duplex): void {
+  if (stream.destroyed) return
+  if (stream.writableFinished) {
+    stream.destroy()
+    return
+  }
+  const timer = setTimeout(() => stream.destroy(), lingerMs)
+  stream.once('finish', () => stream.destroy())
+  stream.once('close', () => clearTimeout(timer))
+  if (!stream.writableEnded) stream.end()
 }

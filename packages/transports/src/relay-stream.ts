@@ -3,13 +3,18 @@ import type { Duplex } from 'node:stream'
 import { TLSSocket } from 'node:tls'
 import { isSeamError, SeamError } from '@seamline/core'
 import { createEndpoint, type Endpoint } from './endpoint.ts'
-import { createInbox, createSlicer, type Inbox } from './flow.ts'
+import { createInbox, createSlicer } from './flow.ts'
 
 /** A stream joined to an endpoint. */
 export interface Attached {
   readonly stream: Duplex
   readonly endpoint: Endpoint
-  readonly inbox: Inbox
+  /** Memory of the handler for the next read; `undefined` when the next bytes must go through {@link take}. */
+  nextBuffer(): Uint8Array | undefined
+  /** `bytes` bytes were read into the last {@link nextBuffer}. */
+  filled(bytes: number): void
+  /** Bytes read elsewhere; they are copied. */
+  take(chunk: Uint8Array): void
 }
 
 const stageBytes = 1 << 16
@@ -69,7 +74,13 @@ export function attach(stream: Duplex, remote: string, highWaterMarkBytes: numbe
     stream.destroy()
   })
   stream.resume()
-  return { stream, endpoint, inbox }
+  return {
+    stream,
+    endpoint,
+    nextBuffer: () => (inbox.holds ? undefined : endpoint.nextBuffer()),
+    filled: endpoint.filled,
+    take: inbox.take,
+  }
 }
 
 /** Reads by the kernel into the memory of an endpoint that is there a little later than its stream. */
@@ -84,8 +95,7 @@ export function createReads() {
       for (const chunk of early) opened.stream.push(chunk)
     },
     nextBuffer() {
-      const waiting = attached === undefined || attached.inbox.holds || attached.stream.readableLength > 0
-      named = waiting ? undefined : attached?.endpoint.nextBuffer()
+      named = attached?.stream.readableLength === 0 ? attached.nextBuffer() : undefined
       return named ?? stage
     },
     onRead(bytes: number, buffer: Uint8Array) {
@@ -93,17 +103,18 @@ export function createReads() {
         early.push(buffer.slice(0, bytes))
         return false
       }
-      const { stream, endpoint, inbox } = attached
+      const { stream } = attached
       // What came with the answer of the relay waits in the stream, and comes first.
       if (stream.readableLength > 0) stream.push(buffer.slice(0, bytes))
-      else if (named === undefined || stream.isPaused()) inbox.take(buffer.subarray(0, bytes))
-      else endpoint.filled(bytes)
+      else if (named === undefined || stream.isPaused()) attached.take(buffer.subarray(0, bytes))
+      else attached.filled(bytes)
       return true
     },
   }
 }
 
-function brokenStream(error: NodeJS.ErrnoException, remote: string): SeamError {
+/** What the error of a stream says about the peer. */
+export function brokenStream(error: NodeJS.ErrnoException, remote: string): SeamError {
   const why = error.code ?? error.message
   if (isSeamError(error)) return new SeamError(error.code, `${remote}: ${error.message}`, { cause: error })
   if (why.startsWith('ERR_SSL')) {

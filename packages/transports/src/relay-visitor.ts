@@ -15,7 +15,6 @@ export interface Visitor {
   refuse(error: SeamError): void
   grantControl(): Duplex
   grantRaw(): Duplex
-  grantWs(): WebSocket
   /** Called once when the connection is gone, answered or not. */
   onGone(listener: () => void): void
 }
@@ -43,6 +42,17 @@ export function createVisitor(
     socket.pause()
   }
 
+  function grantWs(): WebSocket {
+    answer()
+    let opened: WebSocket | undefined
+    server.handleUpgrade(message, socket, Buffer.alloc(0), (ws) => {
+      opened = ws
+    })
+    socket.resume()
+    if (opened === undefined) throw new TypeError('an upgrade that was checked before is granted at once')
+    return opened
+  }
+
   const visitor: Visitor = {
     request,
     remote: `${socket.remoteAddress}:${socket.remotePort}`,
@@ -51,7 +61,7 @@ export function createVisitor(
       answered = true
       refuseSocket(socket, error)
     },
-    grantControl: () => (request.mode === 'ws' ? wsStream(visitor.grantWs()) : visitor.grantRaw()),
+    grantControl: () => (request.mode === 'ws' ? wsStream(grantWs()) : visitor.grantRaw()),
     grantRaw() {
       answer()
       const accept = websocketAccept(String(message.headers['sec-websocket-key']))
@@ -59,16 +69,6 @@ export function createVisitor(
         `HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: ${accept}\r\n\r\n`,
       )
       return socket
-    },
-    grantWs() {
-      answer()
-      let opened: WebSocket | undefined
-      server.handleUpgrade(message, socket, Buffer.alloc(0), (ws) => {
-        opened = ws
-      })
-      socket.resume()
-      if (opened === undefined) throw new TypeError('an upgrade that was checked before is granted at once')
-      return opened
     },
     onGone: (listener) => void socket.once('close', listener),
   }

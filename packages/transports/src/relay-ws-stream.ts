@@ -1,17 +1,20 @@
 import { Duplex } from 'node:stream'
 import { SeamError } from '@seamline/core'
 import type { WebSocket } from 'ws'
+import { closeCodes } from './relay-frames.ts'
 import { maxChunkBytes } from './relay-protocol.ts'
 
-/** The text message that ends one direction of a stream in mode `ws`; data are binary messages. */
-export const endMessage = 'end'
+/** The empty binary message that ends one direction of a stream in mode `ws`. */
+const endMessage = new Uint8Array(0)
 
-/** Close codes of RFC 6455 section 7.4.1. */
-export const closeCodes = { good: 1000, away: 1001, tooBig: 1009 } as const
+const reasons = new Map([
+  [closeCodes.tooBig as number, ['LIMIT', 'a message was too long for the relay'] as const],
+  [closeCodes.broken, ['PROTOCOL', 'a frame that RFC 6455 forbids'] as const],
+])
 
 /**
- * A byte stream over an open WebSocket: data in binary messages of at most 256 KiB, the end of a direction as the text
- * message `end`, so that data still flows back. It fails when the WebSocket closes before the peer's end.
+ * A byte stream over an open WebSocket: data in binary messages of at most 256 KiB, the end of a direction as an
+ * empty one, so that data still flows back. It fails when the WebSocket closes before the peer's end.
  */
 export function wsStream(ws: WebSocket): Duplex {
   let peerEnded = false
@@ -22,7 +25,7 @@ export function wsStream(ws: WebSocket): Duplex {
       sendFrom(chunk, 0, callback)
     },
     final(callback) {
-      ws.send(endMessage, callback)
+      ws.send(endMessage, { binary: true }, callback)
     },
     destroy(error, callback) {
       if (peerEnded && stream.writableFinished) ws.close(closeCodes.good)
@@ -41,19 +44,22 @@ export function wsStream(ws: WebSocket): Duplex {
   }
 
   ws.on('message', (data, isBinary) => {
-    if (isBinary) {
+    const { length } = data as Buffer
+    if (!isBinary || peerEnded) {
+      const text = `a ${isBinary ? '' : 'text '}message of ${length} B, expected binary ones up to an empty one`
+      stream.destroy(new SeamError('PROTOCOL', text))
+    } else if (length > 0) {
       if (!stream.push(data)) ws.pause()
-      return
+    } else {
+      peerEnded = true
+      stream.push(null)
     }
-    peerEnded = true
-    stream.push(null)
   })
   ws.on('error', (error) => stream.destroy(error))
   ws.on('close', (code) => {
     if (peerEnded && stream.writableFinished) return
-    const tooBig = code === closeCodes.tooBig
-    const what = tooBig ? 'a message was too long for the relay' : 'the connection was cut'
-    stream.destroy(new SeamError(tooBig ? 'LIMIT' : 'RESET', `${what} (close code ${code})`))
+    const [kind, what] = reasons.get(code) ?? (['RESET', 'the connection was cut'] as const)
+    stream.destroy(new SeamError(kind, `${what} (close code ${code})`))
   })
   return stream
 }

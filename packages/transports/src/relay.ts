@@ -1,12 +1,16 @@
 import { randomBytes } from 'node:crypto'
+import { Socket } from 'node:net'
 import { type Accept, type OpenOptions, SeamError, type Transport } from '@seamline/core'
 import { defaultHighWaterMarkBytes, type Endpoint, opening } from './endpoint.ts'
 import { upgrade } from './relay-client.ts'
 import { type Control, createControl } from './relay-control.ts'
+import { attachFramed } from './relay-framed.ts'
 import {
   accessKey,
   formatRelay,
   isLoopbackHost,
+  maxKeepAliveMs,
+  minKeepAliveMs,
   parseRelayAddress,
   type RelayAddress,
   type RelayMode,
@@ -33,7 +37,11 @@ export interface RelayOptions {
   readonly mode?: RelayMode
   /** `send` returns false while this many bytes or more are queued on a connection. @default 1048576 */
   readonly highWaterMarkBytes?: number
-  /** Silence on a listener's control connection after which either side counts the other as lost. @default 10000 */
+  /**
+   * Silence on a listener's control connection after which either side counts the other as lost, 50 ms to one hour. In mode
+   * `ws` it holds for each connection too, whose reason is then `TIMEOUT`: both peers take the same. In mode `raw` a peer or
+   * a relay that is stopped shows only to beats in the stream. @default 10000
+   */
   readonly keepAliveMs?: number
   /**
    * Called when a listener loses its place at the relay, with the reason, and with `undefined` when it has one again.
@@ -68,6 +76,12 @@ export function relay(options: RelayOptions = {}): Transport {
   } = options
   const secret = options.secret ?? security?.secret ?? ''
   if (security !== undefined) checkSecurity(security)
+  if (!Number.isInteger(keepAliveMs) || keepAliveMs < minKeepAliveMs || keepAliveMs > maxKeepAliveMs) {
+    throw new SeamError(
+      'USAGE',
+      `keepAliveMs is ${keepAliveMs}, expected an integer from ${minKeepAliveMs} to ${maxKeepAliveMs}`,
+    )
+  }
 
   function parse(address: string): RelayAddress {
     const target = parseRelayAddress(address)
@@ -111,7 +125,10 @@ export function relay(options: RelayOptions = {}): Transport {
       carrier.destroy()
       throw new SeamError('RESET', `${what}: ${remote} left at once`)
     }
-    const attached = attach(carrier, remote, highWaterMarkBytes)
+    const attached =
+      mode === 'ws' && carrier instanceof Socket && security === undefined
+        ? attachFramed(carrier, remote, highWaterMarkBytes, keepAliveMs)
+        : attach(carrier, remote, highWaterMarkBytes)
     reads?.bind(attached)
     attached.endpoint.open(accept)
     return attached.endpoint

@@ -1,4 +1,4 @@
-import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto'
+import { createHmac, createPrivateKey, randomBytes, timingSafeEqual, X509Certificate } from 'node:crypto'
 import type { Duplex } from 'node:stream'
 import { type ConnectionOptions, connect, createServer, type TLSSocket } from 'node:tls'
 import { type OpenOptions, SeamError } from '@seamline/core'
@@ -42,15 +42,28 @@ export function createSecret(): string {
   return randomBytes(32).toString('base64url')
 }
 
-/** Throws `USAGE` for a secret that is too short, or an identity that is none. Returns `security`. */
+const checked = new WeakSet<Security>()
+
+/** Throws `USAGE` for a secret that is too short, or an identity whose parts do not belong together. Returns `security`. */
 export function checkSecurity(security: Security): Security {
+  if (checked.has(security)) return security
   checkSecret(security.secret)
-  if (security.identity.fingerprint.length !== 43) {
-    throw new SeamError(
-      'USAGE',
-      'security.identity is no identity: make one with createIdentity() and keep it',
-    )
+  const { key, certificate, fingerprint } = security.identity
+  let found: string
+  try {
+    const parsed = new X509Certificate(certificate)
+    found = parsed.checkPrivateKey(createPrivateKey(key)) ? fingerprintOf(parsed.raw) : 'another key'
+  } catch (error) {
+    const text =
+      'security.identity has no key and certificate in PEM: make one with createIdentity() and keep it'
+    // OpenSSL's words on a key that it cannot read are no part of this: they may quote it.
+    throw new SeamError('USAGE', text, { cause: (error as NodeJS.ErrnoException).code })
   }
+  if (found !== fingerprint) {
+    const text = `the certificate of security.identity has ${found}, expected ${fingerprint}: its parts are mixed up`
+    throw new SeamError('USAGE', text)
+  }
+  checked.add(security)
   return security
 }
 
@@ -100,16 +113,14 @@ export function secureServer(
       socket.allowHalfOpen = allowHalfOpen
       readExactly(socket, proofBytes, remote, reject, (proof) => {
         stream.off('close', lost)
-        if (timingSafeEqual(proof, prove(socket, 'client', security.secret))) {
-          socket.on('error', ignore)
-          socket.write(Buffer.concat([Buffer.of(accepted), prove(socket, 'server', security.secret)]))
+        if (timingSafeEqual(proof, prove(socket, 'client', security.secret, remote))) {
+          socket.write(Buffer.concat([Buffer.of(accepted), prove(socket, 'server', security.secret, remote)]))
           resolve(socket)
           return
         }
         fail(secretsDiffer(remote))
         // The answer tells the dialling side why; whoever does not take it is cut off all the same.
         const cut = setTimeout(() => socket.destroy(), refusalMs)
-        socket.on('error', ignore)
         socket.once('close', () => clearTimeout(cut))
         socket.end(Buffer.alloc(replyBytes).fill(refused, 0, 1), () => socket.destroy())
       })
@@ -151,7 +162,6 @@ export function secureClient(
         const answer = startProof(socket, fingerprint, secret, remote)
         readExactly(socket, replyBytes, remote, reject, (reply) => {
           answer(reply)
-          socket.on('error', ignore)
           resolve(socket)
         })
       } catch (error) {
@@ -193,7 +203,7 @@ export function startProof(
         'its identity was made anew; then take the fingerprint that it prints now',
     )
   }
-  socket.write(prove(socket, 'client', secret))
+  socket.write(prove(socket, 'client', secret, remote))
   const reply = Buffer.alloc(replyBytes)
   let filled = 0
   return (chunk) => {
@@ -201,7 +211,10 @@ export function startProof(
     reply.set(part, filled)
     filled += part.length
     if (filled < replyBytes) return undefined
-    if (reply[0] !== accepted || !timingSafeEqual(reply.subarray(1), prove(socket, 'server', secret))) {
+    if (
+      reply[0] !== accepted ||
+      !timingSafeEqual(reply.subarray(1), prove(socket, 'server', secret, remote))
+    ) {
       throw secretsDiffer(remote)
     }
     return chunk.subarray(part.length)
@@ -250,7 +263,10 @@ export function createLobby(limit: number = maxHandshakes): Lobby {
       stream.once('close', leave)
       inside.add(stream)
       const [oldest] = inside
-      if (inside.size > limit) oldest?.destroy()
+      if (inside.size > limit && oldest !== undefined) {
+        inside.delete(oldest)
+        oldest.destroy()
+      }
       return leave
     },
     clear() {
@@ -268,7 +284,8 @@ function checkSecret(secret: string): string {
   )
 }
 
-function prove(socket: TLSSocket, role: 'client' | 'server', secret: string): Buffer {
+function prove(socket: TLSSocket, role: 'client' | 'server', secret: string, remote: string): Buffer {
+  if (socket.destroyed) throw handshakeError(undefined, remote)
   const channel = socket.exportKeyingMaterial(32, exporterLabel, Buffer.alloc(0))
   return createHmac('sha256', secret).update(`seamline ${role}`).update(channel).digest()
 }
@@ -304,10 +321,11 @@ function readExactly(
     const read: Buffer | null = socket.read(bytes)
     if (read === null || read.length < bytes) return
     socket.off('readable', onReadable)
+    // An end may come with the last byte, as behind a refusal.
+    unwatch()
+    socket.on('error', ignore)
     // The stream notes one tick later that nobody waits for `readable`, and would undo a pause made before that.
     process.nextTick(() => {
-      unwatch()
-      if (socket.destroyed) return reject(handshakeError(undefined, remote))
       try {
         done(read)
       } catch (error) {

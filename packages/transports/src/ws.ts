@@ -5,7 +5,7 @@ import { type Accept, type Connection, SeamError, type Transport } from '@seamli
 import { type ClientOptions, type ServerOptions, WebSocket, WebSocketServer } from 'ws'
 import { formatAddress, parseDialled } from './address.ts'
 import { createEndpoint, defaultHighWaterMarkBytes, opening } from './endpoint.ts'
-import { createInbox, createSlicer } from './flow.ts'
+import { createInbox, createSlicer, type Slicer } from './flow.ts'
 import { watchLiveness } from './liveness.ts'
 import { checkSecurity, type Security } from './security.ts'
 import {
@@ -18,6 +18,8 @@ import {
   tlsPieceBytes,
 } from './socket.ts'
 import { createFrameReader, createShell, maxMessageBytes, messageHead } from './ws-frames.ts'
+
+export { maxMessageBytes }
 
 export interface WsOptions {
   /**
@@ -186,13 +188,21 @@ function createJoint(
     socket.uncork()
   }
 
-  const slicer = createSlicer(isSecure(socket) ? tlsPieceBytes : maxMessageBytes, put)
+  function flush(done: () => void): void {
+    socket.write(nothing, (error) => {
+      if (!error) done()
+    })
+  }
+
+  const pieces = isSecure(socket)
+    ? createSlicer(tlsPieceBytes, put)
+    : createStraight(maxMessageBytes, put, flush)
   const endpoint = createEndpoint(
     {
       remote,
-      write: slicer.write,
+      write: pieces.write,
       end() {
-        slicer.end(() => {
+        pieces.end(() => {
           put(nothing, () => {
             endSent = true
             finish()
@@ -271,6 +281,8 @@ function createJoint(
       })
       socket.on('error', (error) => {
         broken = brokenSocket(error, remote)
+        // After a bad record TLS leaves the socket open.
+        socket.destroy()
       })
       const stop = watchLiveness({
         keepAliveMs,
@@ -298,6 +310,24 @@ function createJoint(
       endpoint.open(accept)
       return endpoint.connection
     },
+  }
+}
+
+/** Like a slicer, for a wire that copies nothing: all pieces at once. */
+function createStraight(
+  pieceBytes: number,
+  put: (piece: Uint8Array, next: () => void) => void,
+  flush: (done: () => void) => void,
+): Slicer {
+  return {
+    write(bytes, done) {
+      // In order with the others, and no message: an empty one is the end.
+      if (bytes.length === 0) flush(done)
+      for (let at = 0; at < bytes.length; at += pieceBytes) {
+        put(bytes.subarray(at, at + pieceBytes), at + pieceBytes < bytes.length ? () => {} : done)
+      }
+    },
+    end: (action) => action(),
   }
 }
 
@@ -342,7 +372,7 @@ function upgradeError(error: NodeJS.ErrnoException, address: string): SeamError 
 }
 
 function messageError(error: NodeJS.ErrnoException, remote: string): SeamError {
-  if (error.code === 'WS_ERR_UNSUPPORTED_MESSAGE_LENGTH') {
+  if (/UNSUPPORTED.*LENGTH$/.test(error.code ?? '')) {
     const text = `${remote} sent a message over ${maxMessageBytes} B, the longest that is read`
     return new SeamError('LIMIT', text, { cause: error })
   }

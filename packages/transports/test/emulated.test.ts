@@ -22,6 +22,7 @@ describe('emulated tcp', () => {
     it,
     create: () => ({ transport: emulated(tcp(), slow), address: '127.0.0.1:0' }),
     unanswered: silentListener,
+    cycles: 100,
   })
 })
 

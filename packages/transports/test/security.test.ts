@@ -218,11 +218,18 @@ for (const [kind, pair] of [
   })
 }
 
-it('refuses a secret below 16 bytes, and a pin that is none', async () => {
+it('refuses a secret below 16 bytes, an identity of mixed parts, and a pin that is none', async () => {
   const [near, far] = await socketPair()
   const short = { identity, secret: 'fifteen bytes..' }
   expect(() => secureServer(far, short)).toThrow(expect.objectContaining({ code: 'USAGE' }))
   expect(() => secureClient(near, identity.fingerprint, short)).toThrow(/15 B, at least 16 B/)
+  const other = createIdentity()
+  const mixed = (part: object) => ({ secret: security.secret, identity: { ...identity, ...part } })
+  expect(() => secureServer(far, mixed({ fingerprint: other.fingerprint }))).toThrow(
+    `has ${identity.fingerprint}, expected ${other.fingerprint}: its parts are mixed up`,
+  )
+  expect(() => secureServer(far, mixed({ key: other.key }))).toThrow(/has another key, expected .*mixed up/)
+  expect(() => secureServer(far, mixed({ key: 'no key' }))).toThrow(/make one with createIdentity/)
   expect(() => secureClient(near, 'abc', security)).toThrow(/3 characters.*43/)
   near.destroy()
   far.destroy()

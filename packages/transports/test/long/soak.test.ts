@@ -2,18 +2,30 @@ import { transportSuite } from '@seamline/conformance'
 import type { Transport } from '@seamline/core'
 import { describe, expect, it } from 'vitest'
 import { memory } from '../../src/memory.ts'
+import { createIdentity, createSecret } from '../../src/security.ts'
 import { tcp } from '../../src/tcp.ts'
+import { ws } from '../../src/ws.ts'
 import { silentListener } from '../support/silent-listener.ts'
 
+const security = { identity: createIdentity(), secret: createSecret() }
 const kinds: ReadonlyArray<[name: string, address: string, make: () => Transport]> = [
   ['tcp', '127.0.0.1:0', tcp],
   ['tcp', '[::1]:0', tcp],
+  ['tcp with TLS', '127.0.0.1:0', () => tcp({ security })],
+  ['ws', '127.0.0.1:0', ws],
+  ['ws with TLS', '127.0.0.1:0', () => ws({ security })],
   ['memory', 'stage:0', memory],
 ]
 
+async function silent(transport: Transport) {
+  const found = await silentListener()
+  const end = transport.authenticates ? `#${security.identity.fingerprint}` : ''
+  return { ...found, address: `${found.address}${end}` }
+}
+
 describe.each(kinds)('%s at %s', (_name, address, make) => {
   const transport = make()
-  const unanswered = transport.id === 'tcp' ? { unanswered: silentListener } : {}
+  const unanswered = transport.id === 'memory' ? {} : { unanswered: () => silent(transport) }
   const create = () => ({ transport: make(), address })
   transportSuite({ describe, it, create, ...unanswered, cycles: 1000, deadlineMs: 100_000 })
 

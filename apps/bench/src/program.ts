@@ -1,0 +1,99 @@
+import { isSeamError, SeamError } from '@seamline/core'
+import { Command, CommanderError, InvalidArgumentError } from 'commander'
+import { createCatalogue } from './catalogue.ts'
+import { type RunOptions, run } from './commands/run.ts'
+import { EXIT_CODE_HELP, ExitCode } from './exit-codes.ts'
+import { createPeers } from './peers.ts'
+import { createUi, reportError, type Ui } from './ui.ts'
+
+const interrupts = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const
+/** How long an interrupted run may take to tidy up before the process ends all the same. */
+const tidyMs = 10_000
+
+/** Parses and runs; reports errors and sets the exit status of the process. Never throws. */
+export async function main(argv: readonly string[]): Promise<void> {
+  process.stdout.on('error', () => process.exit(ExitCode.INTERRUPTED)) // `| head` has seen enough
+  const program = createProgram()
+  try {
+    await program.parseAsync(argv[0] === '--' ? argv.slice(1) : [...argv], { from: 'user' })
+  } catch (error) {
+    if (error instanceof CommanderError && error.exitCode === 0) return // help
+    const reported =
+      error instanceof CommanderError
+        ? new SeamError('USAGE', `${error.message.replace(/^error: /, '').replace(/\.$/, '')}; see --help`)
+        : error
+    process.exitCode = reportError(reported, argv.includes('--json'))
+  }
+}
+
+function createProgram(): Command {
+  const program = new Command('bench')
+    .description('Times codecs, framings and transports, each against controls in the same run.')
+    .exitOverride()
+    .configureOutput({ writeErr: () => {} })
+    .showSuggestionAfterError(false)
+    .enablePositionalOptions()
+  const run = runCommand()
+  program.addCommand(run, { isDefault: true })
+  program.addHelpText(
+    'after',
+    () =>
+      `\nWithout a command, and so for pnpm bench --filter relay:\n\n${run.helpInformation()}${EXIT_CODE_HELP}`,
+  )
+  for (const each of program.commands) each.exitOverride().configureOutput({ writeErr: () => {} })
+  return program
+}
+
+function runCommand(): Command {
+  return new Command('run')
+    .description('Time the cases whose ids match, with the controls they are compared with.')
+    .option(
+      '--filter <text>',
+      'an exact id, a text within ids such as codec or relay, or a regular expression',
+    )
+    .option('--list', 'print the ids that would run and run nothing')
+    .option('--smoke', 'run every case once, check its work, and time nothing')
+    .option('--time <ms>', 'time for each case', wholeNumber(10, 600_000), 500)
+    .option('--json', 'print JSON lines: the environment, each case, each ratio')
+    .allowExcessArguments(false)
+    .addHelpText('after', EXIT_CODE_HELP)
+    .action(async (options: RunOptions & { readonly json?: boolean }) => {
+      const ui = createUi(options.json === true)
+      process.exitCode = await interruptible(ui, async (signal) => {
+        const peers = createPeers()
+        try {
+          return await run(await createCatalogue(peers), options, { ui, signal })
+        } finally {
+          await peers.dispose()
+        }
+      })
+    })
+}
+
+async function interruptible<T>(ui: Ui, work: (signal: AbortSignal) => Promise<T>): Promise<T> {
+  const controller = new AbortController()
+  const interrupt = () => {
+    controller.abort(new SeamError('ABORTED', 'interrupted'))
+    setTimeout(() => {
+      ui.note(`tidying up took more than ${tidyMs / 1000} s; leaving without it`)
+      process.exit(ExitCode.INTERRUPTED)
+    }, tidyMs).unref()
+  }
+  for (const signal of interrupts) process.on(signal, interrupt)
+  try {
+    return await work(controller.signal)
+  } catch (error) {
+    throw controller.signal.aborted && !isSeamError(error) ? controller.signal.reason : error
+  } finally {
+    for (const signal of interrupts) process.off(signal, interrupt)
+  }
+}
+
+function wholeNumber(minimum: number, maximum: number): (text: string) => number {
+  return (text) => {
+    const value = Number(text)
+    if (text.trim() === '' || !Number.isInteger(value) || value < minimum || value > maximum)
+      throw new InvalidArgumentError(`A whole number from ${minimum} to ${maximum} is needed.`)
+    return value
+  }
+}

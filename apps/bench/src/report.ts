@@ -1,0 +1,77 @@
+import { grouped } from './grouped.ts'
+import type { Measurement } from './measure.ts'
+import type { Ratio, RatioSpec } from './ratios.ts'
+import { colours, table } from './ui.ts'
+
+/** One row of a table. */
+export interface CaseResult {
+  readonly id: string
+  readonly group: string
+  readonly block: string
+  readonly bytes: number | undefined
+  readonly measurement: Measurement
+}
+
+export interface RatioResult {
+  readonly spec: RatioSpec
+  readonly ratio: Ratio
+}
+
+const barCells = 20
+
+/** The cases of one group: a line for each, blocks apart, with a bar as long as the median within its block. */
+export function caseTable(results: readonly CaseResult[]): string {
+  const blocks = grouped(results, (result) => result.block)
+  const rows = [...blocks.values()].flatMap((block, i) => {
+    const longest = Math.max(...block.map(({ measurement }) => measurement.p50Ns))
+    const lines = block.map(({ id, bytes, measurement: { p50Ns, p99Ns, samples } }) => [
+      id,
+      duration(p50Ns),
+      p99Ns === undefined ? '—' : duration(p99Ns),
+      bytes === undefined ? '—' : speed(bytes, p50Ns),
+      String(samples),
+      bar(p50Ns / longest, barCells),
+    ])
+    return i === 0 ? lines : [['', '', '', '', '', ''], ...lines]
+  })
+  return table(['case', 'p50', 'p99', 'speed', 'samples', 'p50 in its block'], rows, [1, 2, 3, 4])
+}
+
+export function ratioTable(results: readonly RatioResult[]): string {
+  const rows = results.map(({ spec, ratio }) => [
+    spec.candidate,
+    spec.control,
+    `${spec.of}${spec.statistic === 'p99' ? ' p99' : ''}`,
+    times(ratio.value),
+    `${times(ratio.low)} … ${times(ratio.high)}`,
+    spec.target === undefined ? '' : `${spec.target.relation} ${spec.target.value}`,
+    ratio.pass === undefined ? '' : ratio.pass ? colours.green('pass') : colours.red('miss'),
+  ])
+  return table(['case', 'against', 'of', 'ratio', 'of all rounds', 'target', ''], rows, [3, 4, 5])
+}
+
+/** `share` of `cells`, in eighths of a cell. */
+export function bar(share: number, cells: number): string {
+  const eighths = Math.max(1, Math.round(Math.min(Math.max(share, 0), 1) * cells * 8))
+  const rest = eighths % 8
+  return '█'.repeat(eighths >> 3) + (rest === 0 ? '' : '▏▎▍▌▋▊▉'[rest - 1]!)
+}
+
+export function duration(ns: number): string {
+  const [value, unit] = ns < 1e3 ? [ns, 'ns'] : ns < 1e6 ? [ns / 1e3, 'us'] : [ns / 1e6, 'ms']
+  return `${digits(value)} ${unit}`
+}
+
+/** Decimal units. */
+export function speed(bytes: number, ns: number): string {
+  const perSecond = bytes / (ns / 1e9)
+  return perSecond >= 1e9 ? `${digits(perSecond / 1e9)} GB/s` : `${digits(perSecond / 1e6)} MB/s`
+}
+
+function digits(value: number): string {
+  return value.toFixed(value >= 100 ? 0 : value >= 10 ? 1 : 2)
+}
+
+function times(value: number): string {
+  return value < 0.1 ? value.toPrecision(2) : value.toFixed(2)
+}
