@@ -196,10 +196,9 @@ export async function connectPipeline(options: PipelineOptions): Promise<Pipelin
 
   async function dial({ name: workerName, addresses }: PipelineOptions['workers'][number]): Promise<void> {
     try {
-      await reach(transports, addresses, (transport, address) => {
-        const at = { transport: transport.id, address }
+      await reach(transports, addresses, (transport, at) => {
         const join = (link: Link, theirs: HelloMessage) => enter(link, theirs, at, addresses)
-        return dialWithHello(transport, address, settings, hello, join, signal)
+        return dialWithHello(transport, at.address, settings, hello, join, signal)
       })
     } catch (error) {
       const reason = SeamError.from(error, 'WORKER')

@@ -10,7 +10,7 @@ const UNREACHABLE: readonly string[] = ['RESET', 'TIMEOUT', 'UNSUPPORTED']
 export async function reach<T>(
   transports: ReadonlyMap<string, Transport>,
   addresses: readonly TransportAddress[],
-  dial: (transport: Transport, address: string) => Promise<T>,
+  dial: (transport: Transport, at: TransportAddress) => Promise<T>,
 ): Promise<{ readonly reached: T; readonly at: TransportAddress }> {
   const failures: SeamError[] = []
   for (const at of addresses) {
@@ -20,7 +20,7 @@ export async function reach<T>(
         const known = [...transports.keys()].join(', ')
         throw new SeamError('UNSUPPORTED', `no transport ${at.transport} here, only ${known}`)
       }
-      return { reached: await dial(transport, at.address), at }
+      return { reached: await dial(transport, at), at }
     } catch (error) {
       const failure = SeamError.from(error, 'WORKER')
       if (!UNREACHABLE.includes(failure.code)) throw failure

@@ -201,7 +201,7 @@ export async function createWorker(options: WorkerOptions): Promise<Worker> {
   ) => {
     const hello = helloAs('stage', currentRun, codecs)
     const narrowed = { ...settings, framings: allowedFramings(framings, allowed) }
-    const { reached, at } = await reach(transports, offered, (transport, address) =>
+    const { reached, at } = await reach(transports, offered, (transport, { address }) =>
       dialWithHello(transport, address, narrowed, hello, handlerFor),
     )
     return { link: reached, at }

@@ -200,10 +200,25 @@ describe('addresses', () => {
     })
   })
 
+  it('keep the name that their transport has here, whatever it calls itself', async () => {
+    const cluster = await twofold()
+    const transports = new Map([['near', { ...inside, id: 'wrapped' }]])
+    const workers = cluster.workers.map(({ name, addresses }) => ({
+      name,
+      addresses: [{ transport: 'near', address: addresses[1]!.address }, addresses[0]!],
+    }))
+    const pipeline = await connectPipeline({ ...cluster.options, transports, workers })
+    expect(pipeline.stages.map(({ transport }) => transport)).toEqual(['near', 'near'])
+    // The workers know nothing of that name and fall back.
+    expect(pipeline.links.map(({ transport }) => transport)).toEqual(['tcp', 'tcp'])
+    await pipeline.close()
+    await cluster.close()
+  })
+
   it('behind one that refuses are not tried', async () => {
     const tried: string[] = []
-    const dial = async (_: Transport, address: string) => {
-      tried.push(address)
+    const dial = async (_: Transport, at: { readonly address: string }) => {
+      tried.push(at.address)
       throw new SeamError('MISMATCH', 'another model')
     }
     const addresses = ['a', 'b'].map((address) => ({ transport: 'tcp', address }))
