@@ -6,10 +6,15 @@ import { isErrorCode, isSeamError, SeamError, type TransportAddress } from '@sea
 import { DEFAULT_LIVENESS_MS } from '@seamline/runtime'
 import { STARTING_BEATS, STARTING_LINE } from './child.ts'
 import { ExitCode, exitCodeOf } from './exit-codes.ts'
+import { linkText } from './link.ts'
+import { type PacedStage, pacedText } from './paced.ts'
 import type { EngineSettings, LinkSettings } from './settings.ts'
 
 /** What one worker serves: a stage of a split, or a whole model as its only stage. */
-export type LocalStage = { readonly manifest: string; readonly stage: number } | { readonly model: string }
+export type LocalStage =
+  | { readonly manifest: string; readonly stage: number }
+  | { readonly model: string }
+  | { readonly paced: PacedStage }
 
 export interface LocalWorkersOptions {
   readonly stages: readonly LocalStage[]
@@ -137,9 +142,11 @@ export async function startLocalWorkers(options: LocalWorkersOptions): Promise<L
 
 function argumentsFor(stage: LocalStage, { engine, link }: LocalWorkersOptions): string[] {
   const what =
-    'model' in stage
-      ? ['--model', stage.model]
-      : ['--manifest', stage.manifest, '--stage', String(stage.stage)]
+    'paced' in stage
+      ? ['--paced', pacedText(stage.paced)]
+      : 'model' in stage
+        ? ['--model', stage.model]
+        : ['--manifest', stage.manifest, '--stage', String(stage.stage)]
   return [
     ...what,
     ...[
@@ -155,12 +162,13 @@ function argumentsFor(stage: LocalStage, { engine, link }: LocalWorkersOptions):
   ]
 }
 
-function linkArguments({ framing, transport, liveness, secure, identity }: LinkSettings): string[] {
+function linkArguments({ framing, transport, liveness, secure, identity, link }: LinkSettings): string[] {
   return [
     ...['--transport', transport, '--liveness', String(liveness)],
     ...(framing === undefined ? [] : ['--framing', framing]),
     ...(secure === true ? ['--secure'] : []),
     ...(identity === undefined ? [] : ['--identity', identity]),
+    ...(link === undefined ? [] : ['--link', linkText(link)]),
   ]
 }
 

@@ -1,5 +1,11 @@
 import { availableParallelism } from 'node:os'
-import { type FramingFactory, type LinkFacts, SeamError, type TransportAddress } from '@seamline/core'
+import {
+  type FramingFactory,
+  type LinkFacts,
+  SeamError,
+  type SpanSink,
+  type TransportAddress,
+} from '@seamline/core'
 import { connectPipeline, type Pipeline } from '@seamline/runtime'
 import {
   framings,
@@ -28,9 +34,11 @@ interface ConnectOptions {
   readonly expected: Partial<LinkFacts>
   /** Sequences that may share a decode step. @default 1 */
   readonly rowsPerStep?: number
+  /** Where this process records spans. */
+  readonly sink?: SpanSink
 }
 
-interface LocalOptions extends ConnectOptions {
+export interface LocalOptions extends ConnectOptions {
   readonly stages: readonly LocalStage[]
   readonly engine: EngineSettings
   readonly names?: readonly string[]
@@ -102,15 +110,17 @@ async function startAndConnect<T>(
 
 async function connect(
   workers: readonly NamedWorker[],
-  { seam, expected, transport, rowsPerStep = 1 }: ConnectOptions,
+  { seam, expected, transport, sink, rowsPerStep = 1 }: ConnectOptions,
   signal: AbortSignal,
 ): Promise<Pipeline> {
   const used = new Set(workers.flatMap(({ addresses }) => addresses.map((at) => at.transport)))
-  const settings = transport ?? (await transportSettings(seam, workers))
+  const base = transport ?? (await transportSettings(seam, workers))
+  const settings = seam.link === undefined ? base : { ...base, link: seam.link }
   return connectPipeline({
     ...{ workers, expected, rowsPerStep, signal },
     transports: new Map([...used].map((id) => [id, named('transport', transports, id)(settings)])),
     framings: allowedFramings(seam.framing),
+    ...(sink === undefined ? {} : { sink }),
     ...(seam.codec === undefined ? {} : { codecs: [seam.codec] }),
     livenessMs: seam.liveness,
     progressMs: seam.progressDeadline,

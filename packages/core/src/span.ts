@@ -51,8 +51,10 @@ export const SpanName = {
   memory: 28,
   /** An instant: bytes that a link has put on the wire so far, in `bytes`. */
   wireBytes: 29,
-  /** The event loop's thread could run and had no CPU, summed since the last such record; the span is that interval. */
+  /** How long the event loop's thread could run and had no CPU during the span, in `bytes`, which are ns here. */
   loopCpuWait: 30,
+  /** Its length is what recording one span costs in this process. */
+  calibration: 31,
 } as const
 
 export type SpanName = (typeof SpanName)[keyof typeof SpanName]

@@ -3,5 +3,6 @@
  *
  * @packageDocumentation
  */
+export { type Instruments, peakRssBytes, processInstruments, spanCostNs } from './instruments.ts'
 export { type SpanRing, type SpanRingOptions, spanRing } from './span-ring.ts'
 export * from './trace.ts'

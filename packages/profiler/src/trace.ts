@@ -72,7 +72,8 @@ export interface SequenceTrace {
 /**
  * What a segment of time is charged to. Every instant of a token has exactly one.
  * `compute.sync` is the engine's end until the event loop has the result, `wire.first` the time to the first byte of a message and
- * `wire.rest` that to its last.
+ * `wire.rest` that to its last. `wait.loop` is the part of a wire during which the receiving event loop was busy with recorded work of
+ * something else.
  */
 export const categories = [
   'compute.submit',
@@ -98,6 +99,7 @@ export const categories = [
   'stage.queue',
   'wait.credit',
   'wait.sequence',
+  'wait.loop',
   'gc',
   'dispatch',
   'tokenize',

@@ -110,11 +110,15 @@ export function lane(
       const output = outlet.begin(job)
       if (sink !== null) noteStart(sink, job, tag)
       const input = job.input()
+      const inputNs = sink === null ? 0 : clock.nowNs()
       const rows = job.rows.map(({ sequence: { session }, row: { position, tokenCount, sample } }) => ({
         ...{ session, position, tokenCount },
         sample: isLast && sample,
       }))
-      if (sink !== null) submittedNs = clock.nowNs()
+      if (sink !== null) {
+        submittedNs = clock.nowNs()
+        sink.span(SpanName.dispatch, inputNs, submittedNs, tag, 0)
+      }
       running = executor.step({ rows, input, output, logits: job.logits ?? null, tag })
     } catch (error) {
       running = Promise.reject(error)

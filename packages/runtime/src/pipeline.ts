@@ -111,7 +111,7 @@ export interface Pipeline {
   ): Promise<readonly Generation[]>
   /**
    * Begins to record spans in every worker and in {@link PipelineOptions.sink}, and to probe clocks. Level 1 takes spans, 2 also what
-   * keeps event loops from a CPU. @default level 1
+   * keeps event loops from a CPU, 0 stops. @default level 1
    */
   startTrace(level?: number): Promise<void>
   /** Takes the spans out of every worker, in the order of the stages. */
@@ -518,6 +518,7 @@ export async function connectPipeline(options: PipelineOptions): Promise<Pipelin
     async startTrace(level = 1) {
       await askAll((request) => ({ kind: 'traceControl', request, level }), 'start of the trace')
       clearInterval(probing)
+      if (level === 0) return
       const probe = () => {
         for (const { link } of stages) link.probe()
       }
@@ -526,7 +527,6 @@ export async function connectPipeline(options: PipelineOptions): Promise<Pipelin
       probing.unref()
     },
     async fetchTraces() {
-      clearInterval(probing)
       const answers = await askAll(
         (request) => ({ kind: 'traceFetch', request, reply: false, dropped: 0, rssBytes: 0 }),
         'trace',

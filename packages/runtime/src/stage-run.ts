@@ -27,11 +27,20 @@ import { type Adopted, type DialNeighbour, neighbours } from './neighbours.ts'
 import { checkTensor, expectRow, runNumber } from './rows.ts'
 import { compact, type Job, type JobRow, type Sequence, sequenceOf } from './sequence.ts'
 
+/** Measurements beside the spans, begun and read with them. */
+export interface Instruments {
+  start(level: number): void
+  /** Right before the recorder is drained. */
+  read(): void
+  stop(): void
+}
+
 export interface StageRunOptions {
   readonly name: string
   readonly executor: StageExecutor
   readonly codecs: ReadonlyMap<string, CodecFactory>
   readonly recorder: SpanRecorder | null
+  readonly instruments: Instruments | null
   readonly clock: Clock
   readonly headroomBytes: number
   /** 16 hex digits. */
@@ -61,7 +70,7 @@ export interface StageRun extends LinkHandler {
 const PROBE_MS = 100
 
 export function stageRun(options: StageRunOptions): StageRun {
-  const { name, executor, codecs, recorder, clock, coordinator } = options
+  const { name, executor, codecs, recorder, instruments, clock, coordinator } = options
   const { spec } = executor
   const isFirst = spec.layerFirst === 0
   const isLast = spec.layerEnd === spec.layerCount
@@ -168,10 +177,14 @@ export function stageRun(options: StageRunOptions): StageRun {
             throw new SeamError('UNSUPPORTED', `${name} was started without a span recorder`)
           recorder.drain()
           recorder.recording = message.level > 0
+          instruments?.stop()
           clearInterval(probing)
-          if (recorder.recording) probing = setInterval(() => around.probe(), PROBE_MS)
+          if (!recorder.recording) return
+          instruments?.start(message.level)
+          probing = setInterval(() => around.probe(), PROBE_MS)
         })
       case 'traceFetch': {
+        instruments?.read()
         const dropped = recorder?.dropped ?? 0
         const spans = recorder?.drain() ?? new Float64Array(0)
         const rssBytes = process.memoryUsage.rss()
@@ -485,6 +498,7 @@ export function stageRun(options: StageRunOptions): StageRun {
       await Promise.allSettled([...sequences.keys()].map(endSequence))
       if (recorder !== null) recorder.recording = false
       clearInterval(probing)
+      instruments?.stop()
       await Promise.allSettled([coordinator.close(), around.close()])
       ended.resolve(reason)
     })()

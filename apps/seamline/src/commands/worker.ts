@@ -1,9 +1,16 @@
 import { dirname, join } from 'node:path'
-import { SeamError, type Transport, type TransportAddress } from '@seamline/core'
+import {
+  SeamError,
+  type SpanRecorder,
+  type StageExecutor,
+  type Transport,
+  type TransportAddress,
+} from '@seamline/core'
 import { modelFacts, openModel, readManifest, verifyFile } from '@seamline/gguf'
 import type { LlamaExecutorOptions } from '@seamline/llama'
-import { spanRing } from '@seamline/profiler'
+import { processInstruments, spanRing } from '@seamline/profiler'
 import { createWorker } from '@seamline/runtime'
+import { fakeExecutor } from '@seamline/runtime/fake'
 import { Option } from 'commander'
 import { aborted, asChild } from '../child.ts'
 import { codecs, named, type TransportSettings, transports } from '../cluster.ts'
@@ -12,6 +19,7 @@ import { identityDir, isLoopback, loadSecurity, secretFrom } from '../identity.t
 import { decodeJoin, encodeJoin, type Join, parseAddress } from '../join.ts'
 import { warnOfHome } from '../model-dir.ts'
 import { addSecurityOptions, addWorkerOptions, type EngineOptions, engineSettings } from '../options.ts'
+import { type PacedStage, parsePaced } from '../paced.ts'
 import { allowedFramings } from '../pipelines.ts'
 import type { LinkSettings } from '../settings.ts'
 import { byteProgress } from '../ui.ts'
@@ -24,6 +32,7 @@ interface WorkerCommandOptions extends EngineOptions, LinkSettings {
   readonly listen?: readonly string[]
   readonly join?: Join
   readonly relayAccess?: string
+  readonly paced?: PacedStage
   readonly name?: string
   readonly sequences: number
   readonly exitWithStdin?: boolean
@@ -62,6 +71,12 @@ export function workerCommand() {
     .option('--relay-access <file>', "file with the secret of the relay's operator")
     .option('--name <name>', 'name in errors (default: worker-<stage>)')
     .option('--sequences <n>', 'sequences that may be in flight', integer(1, 256), 1)
+    .addOption(
+      new Option('--paced <shape>', 'wait instead of computing, for experiments')
+        .argParser(parsePaced)
+        .conflicts(['model', 'manifest'])
+        .hideHelp(),
+    )
     .addOption(new Option('--exit-with-stdin', 'end when standard input ends').hideHelp())
     .addHelpText(
       'after',
@@ -87,37 +102,26 @@ async function serve(
   options: WorkerCommandOptions,
   onReady: () => void,
 ): Promise<undefined> {
-  const { codec, sequences, stage = 0 } = options
+  const { codec, stage = 0 } = options
   const isChild = options.exitWithStdin === true
-  const source = await openSource({ ui, signal }, options)
-  const { chunk, ctx, threads, flashAttn, regime } = engineSettings(options, source.trainedContext, sequences)
-  const { llamaExecutor } = await import('@seamline/llama')
-  ui.progress(`loading ${source.path}`)
-  const recorder = spanRing({ recording: false })
+  const recorder = spanRing({ recording: false, capacity: RECORDED_SPANS })
   const listen = (options.listen ?? ['127.0.0.1:0']).map((text) => parseAddress(text, options.transport))
-  const settings = await transportSettings(options, listen)
-  const executor = await llamaExecutor({
-    ...{ path: source.path, facts: source.facts ?? null, inject: source.inject ?? null },
-    ...{
-      chunkTokens: chunk,
-      contextLength: ctx,
-      maxSequences: sequences,
-      threads,
-      flashAttention: flashAttn,
-      regime,
-    },
-    ...{ sink: recorder, signal },
-  })
+  const secured = await transportSettings(options, listen)
+  const settings = options.link === undefined ? secured : { ...secured, link: options.link }
+  const { executor, name } =
+    options.paced === undefined
+      ? await loadedStage({ ui, signal }, options, recorder)
+      : pacedStage(options.paced, options, recorder)
   try {
     const worker = await createWorker({
-      name: options.name ?? source.name,
+      name: options.name ?? name,
       executor,
       transports: reachable(settings),
       framings: allowedFramings(options.framing),
       listen,
       codecs: codec === undefined ? codecs : new Map([[codec, named('codec', codecs, codec)]]),
       livenessMs: options.liveness,
-      recorder,
+      ...{ recorder, instruments: processInstruments(recorder) },
       // Whoever started a local worker sees for itself when runs begin and end.
       ...(isChild ? {} : { onEvent: (text) => ui.log(text) }),
     })
@@ -147,6 +151,48 @@ async function serve(
   }
   return undefined
 }
+
+interface ServedStage {
+  readonly executor: StageExecutor
+  readonly name: string
+}
+
+async function loadedStage(
+  context: Context,
+  options: WorkerCommandOptions,
+  recorder: SpanRecorder,
+): Promise<ServedStage> {
+  const source = await openSource(context, options)
+  const engine = engineSettings(options, source.trainedContext, options.sequences)
+  const { llamaExecutor } = await import('@seamline/llama')
+  context.ui.progress(`loading ${source.path}`)
+  const executor = await llamaExecutor({
+    ...{ path: source.path, facts: source.facts ?? null, inject: source.inject ?? null },
+    ...{ chunkTokens: engine.chunk, contextLength: engine.ctx, maxSequences: engine.sequences },
+    ...{ threads: engine.threads, flashAttention: engine.flashAttn, regime: engine.regime },
+    ...{ sink: recorder, signal: context.signal },
+  })
+  return { executor, name: source.name }
+}
+
+/** Takes as long for every token of a step as is asked for, and computes nothing that means anything. */
+function pacedStage(
+  { computeMs, ...shape }: PacedStage,
+  options: WorkerCommandOptions,
+  recorder: SpanRecorder,
+): ServedStage {
+  const { chunk, ctx, sequences } = engineSettings(options, PACED_CONTEXT, options.sequences)
+  const executor = fakeExecutor({
+    ...shape,
+    ...{ chunkTokens: chunk, contextLength: ctx, maxSequences: sequences, sink: recorder },
+    computeMs: () => computeMs,
+  })
+  return { executor, name: 'paced' }
+}
+
+/** Spans held between two fetches: some thousand tokens. */
+const RECORDED_SPANS = 1 << 17
+const PACED_CONTEXT = 4096
 
 /** Security where it was asked for, or where somebody else could reach the worker. */
 async function transportSettings(
