@@ -37,6 +37,8 @@ export type Outcome =
 
 /** Beyond its slice of time a case gets this long before it counts as stuck. */
 const stuckMs = 30_000
+/** Both processes compile what they run often; before that figures are not of the code that stays. */
+export const leastWarmUpMs = 100
 /** Work shorter than this is timed in batches, because reading the clock takes about 0.1 us. */
 const batchBelowNs = 5_000
 const batchRuns = 64
@@ -79,8 +81,9 @@ export async function measureBlock(
     // The first round warms up caches, windows and the compiler; its figures are dropped.
     for (let round = -1; round < rounds && !smoke; round += 1) {
       for (const each of orderOfRound(cases, round)) {
+        const ms = round === -1 ? Math.max(sliceMs, leastWarmUpMs) : sliceMs
         onProgress?.(`${each.id}: round ${Math.max(round, 0) + 1} of ${rounds}`)
-        await step(each, async () => slices.get(each)!.push(await runSlice(each, sliceMs, signal)), sliceMs)
+        await step(each, async () => slices.get(each)!.push(await runSlice(each, ms, signal)), ms)
       }
       if (round === -1) for (const list of slices.values()) list.length = 0
     }

@@ -6,7 +6,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { loadSecurity } from '../src/identity.ts'
 import { decodeJoin, encodeJoin, parseAddress } from '../src/join.ts'
 
-const PIN = 'kQ3_'.repeat(10) + 'abc'
+const PIN = `${'kQ3_'.repeat(10)}abc`
 
 describe('a join string', () => {
   const join = {

@@ -62,6 +62,8 @@ framingSuite({
     'text with a byte order mark': headerOf(8, bytes`${tensor} 42 04 efbbbf61`),
     'a row of 2^32 + 1 bytes': headerOf(8, bytes`2a ${varint(2n ** 32n + 1n)} 00 ${tensor}`),
     'a sequence of 2^32 + 5': headerOf(4, bytes`10 ${varint(2n ** 32n + 5n)}`),
+    'a sequence of 2^35 + 5': headerOf(4, bytes`10 ${varint(2n ** 35n + 5n)}`),
+    'a sequence of 2^63 + 5': headerOf(4, bytes`10 ${varint(2n ** 63n + 5n)}`),
     'a shape with 2^32 + 1': headerOf(8, bytes`32 06 01 ${varint(2n ** 32n + 1n)} 38 01`),
     'text of 257 bytes': headerOf(8, bytes`${tensor} ${field(8, Buffer.alloc(257, 'a'))}`),
     'no dtype': headerOf(8, bytes`32 02 01 01`),
@@ -149,6 +151,10 @@ framingSuite({
     'a large integer by extension': withField(0, 'c7 09 42 010000000000000000'),
     'a byte that MessagePack never uses': withField(4, 'c1'),
     'arrays nested 7 deep': withField(4, '91 91 91 91 91 91 91 90'),
+    'an unknown element nested 6 deep in the header': frameOf(bytes`94 07 00 91 01 91 91 91 91 91 90`),
+    'an unknown element nested 30,000 deep': frameOf(
+      Buffer.concat([bytes`94 07 00 91 01`, Buffer.alloc(29_999, 0x91), bytes`90`]),
+    ),
     'arrays nested 30,000 deep': frameOf(Buffer.alloc(30_000, 0x91)),
     'arrays nested 30,000 deep behind the fields': frameOf(
       Buffer.concat([

@@ -24,6 +24,7 @@ describe('msgpack', () => {
   it('tolerates what a newer release adds behind the header and the fields at every level', () => {
     const later = 'a5 6c61746572'
     expect(packed(`95 07 00 92 07 93 01 ${later} c0 ${later} c3`)).toEqual({ kind: 'ack', request: 7 })
+    expect(packed('94 07 00 91 08 91 91 91 91 90')).toEqual({ kind: 'ack', request: 8 })
     const row = '96 05 01 09 01 c3 cb3ff8000000000000'
     expect(packed(`93 08 00 9c 00 00 00 00 91 ${row} 92 01 02 02 a3 663136 00 c0 91 01 ${later}`)).toEqual({
       ...vector('tensor-empty'),

@@ -5,6 +5,7 @@
  *
  * @packageDocumentation
  */
+import { createHash } from 'node:crypto'
 import {
   type Clock,
   monotonicClock,
@@ -124,16 +125,17 @@ export function fakeExecutor(options: FakeOptions = {}): StageExecutor {
           const from = layer * contextLength
           used.set(session.state.subarray(from, from + session.position), layer * session.position)
         }
-        return new Uint8Array(used.buffer)
+        return withDigest(new Uint8Array(used.buffer))
       },
       async restoreState(bytes, position) {
-        if (bytes.length !== layers * position * 4) {
+        const state = withoutDigest(bytes)
+        if (state.length !== layers * position * 4) {
           throw new SeamError(
             'EXECUTOR',
-            `state of ${bytes.length} B for ${layers} layers x ${position} positions`,
+            `state of ${state.length} B for ${layers} layers x ${position} positions`,
           )
         }
-        const used = new Uint32Array(bytes.slice().buffer)
+        const used = new Uint32Array(state.buffer)
         for (let layer = 0; layer < layers; layer++) {
           session.state.set(used.subarray(layer * position, (layer + 1) * position), layer * contextLength)
         }
@@ -314,4 +316,23 @@ function mix(a: number, b: number): number {
   let h = Math.imul(a ^ (b + 0x9e3779b9), 0x85ebca6b)
   h = Math.imul(h ^ (h >>> 13), 0xc2b2ae35)
   return (h ^ (h >>> 16)) >>> 0
+}
+
+const DIGEST_BYTES = 32
+
+/** A state behind its SHA-256, so that one that was altered is told. */
+function withDigest(state: Uint8Array): Uint8Array {
+  const bytes = new Uint8Array(DIGEST_BYTES + state.length)
+  bytes.set(createHash('sha256').update(state).digest())
+  bytes.set(state, DIGEST_BYTES)
+  return bytes
+}
+
+/** The state in memory of its own. */
+function withoutDigest(bytes: Uint8Array): Uint8Array {
+  const state = bytes.slice(DIGEST_BYTES)
+  const digest = createHash('sha256').update(state).digest()
+  if (bytes.length < DIGEST_BYTES || Buffer.compare(digest, bytes.subarray(0, DIGEST_BYTES)) !== 0)
+    throw new SeamError('EXECUTOR', `the state of ${bytes.length} B is not as it was saved`)
+  return state
 }

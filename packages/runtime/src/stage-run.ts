@@ -146,7 +146,7 @@ export function stageRun(options: StageRunOptions): StageRun {
   function fromCoordinator(message: Message, payload: Uint8Array): void {
     switch (message.kind) {
       case 'link':
-        return answer(message.request, -1, () => around.dialUpstream(message))
+        return answerWith(message.request, -1, () => around.dialUpstream(message))
       case 'open':
         return answer(message.request, message.sequence, () => open(message))
       case 'close':
@@ -205,14 +205,23 @@ export function stageRun(options: StageRunOptions): StageRun {
     }
   }
 
-  /** Runs `action`, after whatever `sequence` is still busy with, and answers with what it gives, an ack by default, or says why not. */
-  function answer(request: number, sequence: number, action: () => void | Promise<Message | void>): void {
+  /** Runs `action`, after whatever `sequence` is still busy with, and acknowledges it or says why not. */
+  function answer(request: number, sequence: number, action: () => void | Promise<void>): void {
+    const acknowledge = async (): Promise<Message> => {
+      await action()
+      return { kind: 'ack', request }
+    }
+    answerWith(request, sequence, acknowledge)
+  }
+
+  /** The same with an answer of its own. */
+  function answerWith(request: number, sequence: number, action: () => Promise<Message>): void {
     const before = sequence === -1 ? undefined : order.get(sequence)
     const done = Promise.resolve(before)
       .then(action)
       .then(
         (reply) => {
-          if (request !== 0) coordinator.send(reply ?? { kind: 'ack', request })
+          if (request !== 0) coordinator.send(reply)
         },
         (error) => refuse(SeamError.from(error, 'EXECUTOR'), request, sequence),
       )

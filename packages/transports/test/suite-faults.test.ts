@@ -307,6 +307,7 @@ function broken(right: Transport, fault: Fault): Transport {
     }
   const wrapped: Transport = {
     id: right.id,
+    authenticates: right.authenticates,
     async dial(address, accept, options) {
       const inner = await right.dial(address, wrap(accept), options)
       return outer.get(inner) ?? inner

@@ -2,7 +2,7 @@ import { SeamError } from '@seamline/core'
 import { type Environment, readEnvironment } from '../environment.ts'
 import { ExitCode } from '../exit-codes.ts'
 import { grouped } from '../grouped.ts'
-import { defaultRounds, type Measurement, measureBlock } from '../measure.ts'
+import { defaultRounds, leastWarmUpMs, type Measurement, measureBlock } from '../measure.ts'
 import { type Ratio, type RatioSpec, ratioOf } from '../ratios.ts'
 import { type CaseResult, caseTable, type RatioResult, ratioTable } from '../report.ts'
 import { type Catalogue, type Entry, select } from '../selection.ts'
@@ -86,7 +86,11 @@ function createEstimate(entries: readonly Entry[], timeMs: number | undefined) {
     some.reduce((sum, { case: { bytes = 0 } }) => {
       const runMs = bytes / guessedBytesPerMs
       if (timeMs === undefined) return sum + overheadMs + 3 * runMs
-      return sum + overheadMs + Math.max(timeMs * (1 + 1 / defaultRounds), leastRuns * runMs)
+      return (
+        sum +
+        overheadMs +
+        Math.max(timeMs + Math.max(timeMs / defaultRounds, leastWarmUpMs), leastRuns * runMs)
+      )
     }, 0)
   const allMs = guess(entries)
   const startedMs = performance.now()

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { synthModel, synthPresets } from '@seamline/gguf'
 import { connectPipeline, type Pipeline } from '@seamline/runtime'
-import { codecs, framings, type LocalWorkers, named, startLocalWorkers, transports } from 'seamline/cluster'
+import { framings, type LocalWorkers, named, startLocalWorkers, transports } from 'seamline/cluster'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { GREEDY } from '../../src/options.ts'
 import { prepareSplit, splitFacts, splitStages } from '../../src/prepare.ts'
@@ -50,9 +50,9 @@ beforeAll(async () => {
   } as const
   local = await startLocalWorkers({ stages: splitStages(split), engine })
   pipeline = await connectPipeline({
-    ...{ workers: local.workers, codecs, expected: splitFacts(split), rowsPerStep: 2 },
-    transport: named('transport', transports, 'tcp')(),
-    framings: [named('framing', framings, 'protobuf')()],
+    ...{ workers: local.workers, expected: splitFacts(split), rowsPerStep: 2 },
+    transports: new Map([['tcp', named('transport', transports, 'tcp')()]]),
+    framings: [...framings.values()],
   })
 })
 afterAll(async () => {
