@@ -1,0 +1,159 @@
+import { mkdir } from 'node:fs/promises'
+import { join } from 'node:path'
+import { SeamError } from '@seamline/core'
+import type { LayerRange } from '@seamline/gguf'
+import { traceWriter } from '@seamline/profiler'
+import { InvalidArgumentError, Option } from 'commander'
+import { analyse, printAnalysis, writeAnalysis } from '../analyse.ts'
+import { type Context, command, integer } from '../command.ts'
+import { ExitCode } from '../exit-codes.ts'
+import { followProfile } from '../follow.ts'
+import { modelDir, warnOfHome } from '../model-dir.ts'
+import { addPipelineOptions, type EngineOptions, engineSettings, rowsOption } from '../options.ts'
+import { type LocalOptions, warnOfThreads } from '../pipelines.ts'
+import { prepareSplit, splitFacts, splitStages } from '../prepare.ts'
+import { randomTokens } from '../random-tokens.ts'
+import { type RecordOptions, recordRun } from '../record-run.ts'
+import type { SeamSettings } from '../settings.ts'
+import { layersOption } from './split.ts'
+
+interface ProfileOptions extends EngineOptions, SeamSettings {
+  readonly local?: number
+  readonly layers?: readonly LayerRange[]
+  readonly model?: string
+  readonly paced?: readonly number[]
+  readonly embedding: number
+  readonly k: number
+  readonly rows?: number
+  readonly promptTokens: number
+  readonly tokens: number
+  readonly warmup: number
+  readonly level: 0 | 1 | 2
+  readonly out?: string
+  readonly follow?: boolean
+}
+
+export function profileCommand() {
+  const made = command<ProfileOptions>(
+    'profile',
+    'where every microsecond of every token goes, and what removing a part of it would gain',
+    run,
+  )
+    .addOption(
+      new Option('--local <n>', 'split --model into n stages and start their workers on this machine')
+        .argParser(integer(1))
+        .conflicts('layers'),
+    )
+    .addOption(layersOption())
+    .option('-m, --model <file>', 'GGUF file of the whole model')
+    .addOption(
+      new Option(
+        '--paced <ms>',
+        'instead of a model: stages that wait so long for each step, for example 8,14,9; the run is labelled',
+      )
+        .argParser(milliseconds)
+        .conflicts(['model', 'local', 'layers']),
+    )
+    .option('--embedding <n>', 'hidden size of paced stages', integer(32, 65536), 2048)
+    .option('--k <n>', 'sequences in flight', integer(1, 64), 1)
+    .addOption(rowsOption())
+    .option('--prompt-tokens <n>', 'tokens of each prompt', integer(1), 128)
+    .option('--tokens <n>', 'new tokens of each sequence', integer(2), 128)
+    .option('--warmup <n>', 'new tokens of a sequence before, which is not recorded', integer(0), 32)
+    .addOption(
+      new Option(
+        '--level <n>',
+        '0: stamps of tokens, bytes and memory; 1: spans of every process; 2: also CPU waits of event loops',
+      )
+        .argParser(integer(0, 2))
+        .default(1),
+    )
+    .option('-o, --out <dir>', 'where the record goes (default: a new folder below that of the models)')
+    .option('--follow', 'show the breakdown in the terminal while it runs')
+    .addHelpText(
+      'after',
+      `
+Starts fresh workers, runs K sequences of random tokens, always the same ones, and writes into the folder: trace.json and one
+file of raw spans a process, summary.json, report.html (opens from disk), trace.perfetto.json (ui.perfetto.dev),
+trace.speedscope.json (speedscope.app) and trace.otlp.json.`,
+    )
+  return addPipelineOptions(made)
+}
+
+async function run(context: Context, options: ProfileOptions): Promise<ExitCode> {
+  const { ui } = context
+  const { k, rows = 1, promptTokens, tokens, warmup, level, paced, model } = options
+  const chain = paced === undefined ? await modelChain(context, options) : pacedChain(paced, options)
+  const { local, vocabulary, settings } = chain
+  if (promptTokens + tokens > local.engine.ctx) {
+    throw new SeamError(
+      'USAGE',
+      `${promptTokens} prompt tokens and ${tokens} new ones exceed the context of ${local.engine.ctx}: lower one or raise --ctx`,
+    )
+  }
+  if (paced === undefined) warnOfThreads(ui, local.stages.length, local.engine.threads)
+  const out = options.out ?? join(modelDir(), 'profiles', new Date().toISOString().replaceAll(':', '-'))
+  await mkdir(out, { recursive: true })
+  const writer = await traceWriter(out)
+  const live = options.follow === true ? followProfile(ui) : undefined
+  const recording: RecordOptions = {
+    ...{ local: { ...local, rowsPerStep: rows }, tokens, warmupTokens: warmup, level },
+    prompts: Array.from({ length: k }, (_, i) => randomTokens(promptTokens, vocabulary, 1000 * promptTokens + i)),
+    settings: { ...settings, command: ['seamline', ...process.argv.slice(2)], model: model ?? 'paced' },
+    onPart(part) {
+      writer.part(part)
+      live?.show(part)
+    },
+    ...(live === undefined ? {} : { flushMs: 500 }),
+  }
+  const trace = await recordRun(context, recording)
+  live?.end()
+  await writer.finish(trace)
+  ui.progress('analysing')
+  const analysis = analyse(trace)
+  await writeAnalysis(out, trace, analysis)
+  ui.clear()
+  printAnalysis(ui, analysis, out)
+  ui.result({ out, ...analysis.summary })
+  return ExitCode.OK
+}
+
+interface Chain {
+  readonly local: LocalOptions
+  readonly vocabulary: number
+  readonly settings: Pick<RecordOptions['settings'], 'modelSha256' | 'manifestSha256' | 'paced'>
+}
+
+async function modelChain(context: Context, options: ProfileOptions): Promise<Chain> {
+  const { model, local, layers, k } = options
+  const cut = layers ?? local
+  if (model === undefined || cut === undefined)
+    throw new SeamError('USAGE', 'give --model FILE and --local N (or --layers RANGES), or --paced MS,MS,…')
+  warnOfHome(context.ui, model)
+  const split = await prepareSplit(context, model, cut)
+  const { vocabulary, contextLength, source, manifestSha256 } = split.manifest
+  const engine = engineSettings(options, contextLength, k)
+  return {
+    local: { seam: options, engine, stages: splitStages(split), expected: splitFacts(split) },
+    ...{ vocabulary, settings: { modelSha256: source.sha256, manifestSha256, paced: false } },
+  }
+}
+
+function pacedChain(paced: readonly number[], options: ProfileOptions): Chain {
+  const { embedding, k } = options
+  const engine = engineSettings(options, 4096, k)
+  const layerCount = paced.length
+  const stages = paced.map((computeMs, stage) => ({
+    paced: { computeMs, layerFirst: stage, layerEnd: stage + 1, layerCount, embedding },
+  }))
+  return {
+    local: { seam: options, engine, stages, expected: {} },
+    ...{ vocabulary: 256, settings: { modelSha256: '', manifestSha256: '', paced: true } },
+  }
+}
+
+function milliseconds(text: string): number[] {
+  const found = text.split(',').map(Number)
+  if (found.every((ms) => ms >= 0 && ms <= 10_000)) return found
+  throw new InvalidArgumentError('Milliseconds for each stage are needed, for example 8,14,9.')
+}
