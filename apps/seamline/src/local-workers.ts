@@ -6,6 +6,7 @@ import { isErrorCode, isSeamError, SeamError, type TransportAddress } from '@sea
 import { DEFAULT_LIVENESS_MS } from '@seamline/runtime'
 import { STARTING_BEATS, STARTING_LINE } from './child.ts'
 import { ExitCode, exitCodeOf } from './exit-codes.ts'
+import { type Injection, injectionText } from './inject.ts'
 import { linkText } from './link.ts'
 import { type PacedStage, pacedText } from './paced.ts'
 import type { EngineSettings, LinkSettings } from './settings.ts'
@@ -26,6 +27,8 @@ export interface LocalWorkersOptions {
   /** Loading a stage may take this long. @default 300000 */
   readonly startTimeoutMs?: number
   readonly signal?: AbortSignal
+  /** A delay put into one of them, for experiments. */
+  readonly inject?: { readonly stage: number; readonly injection: Injection }
   /** A worker ended on its own: a `WORKER` error naming it, how it ended and the last lines it wrote. At most once. */
   readonly onExit?: (error: SeamError) => void
 }
@@ -97,7 +100,9 @@ export async function startLocalWorkers(options: LocalWorkersOptions): Promise<L
       options.stages.map((stage, index) => {
         const name = options.names?.[index] ?? `worker-${index}`
         const listen = relay === undefined ? '127.0.0.1:0' : `${relay.address}/stage-${index}`
-        const args = ['worker', '--name', name, '--listen', listen, ...argumentsFor(stage, options)]
+        const { inject } = options
+        const delay = inject?.stage === index ? ['--inject', injectionText(inject.injection)] : []
+        const args = ['worker', '--name', name, '--listen', listen, ...argumentsFor(stage, options), ...delay]
         return start(1, name, args, parseReady)
       }),
     )

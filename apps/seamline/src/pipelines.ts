@@ -6,7 +6,7 @@ import {
   type SpanSink,
   type TransportAddress,
 } from '@seamline/core'
-import { connectPipeline, type Pipeline } from '@seamline/runtime'
+import { connectPipeline, type Pipeline, type PipelineOptions } from '@seamline/runtime'
 import {
   framings,
   type LocalStage,
@@ -17,6 +17,7 @@ import {
 } from './cluster.ts'
 import type { Context } from './command.ts'
 import { identityDir, loadSecurity, withTemporaryIdentity } from './identity.ts'
+import type { Injection } from './inject.ts'
 import { FAULT_GRACE_MS } from './local-workers.ts'
 import type { EngineSettings, SeamSettings } from './settings.ts'
 import type { Ui } from './ui.ts'
@@ -36,12 +37,16 @@ interface ConnectOptions {
   readonly rowsPerStep?: number
   /** Where this process records spans. */
   readonly sink?: SpanSink
+  /** See {@link PipelineOptions.beforeEmit}. */
+  readonly beforeEmit?: () => void
 }
 
 export interface LocalOptions extends ConnectOptions {
   readonly stages: readonly LocalStage[]
   readonly engine: EngineSettings
   readonly names?: readonly string[]
+  /** A delay put into one of the stages, or into this process, for experiments. */
+  readonly inject?: { readonly stage: number; readonly injection: Injection }
 }
 
 /** Connects running workers, hands the pipeline to `use` and leaves the workers running. */
@@ -85,12 +90,13 @@ async function startAndConnect<T>(
   options: LocalOptions,
   use: (pipeline: Pipeline) => Promise<T>,
 ): Promise<T> {
-  const { stages, engine, seam, names } = options
+  const { stages, engine, seam, names, inject } = options
   let pipeline: Pipeline | undefined
   ui.progress(`starting ${stages.length} worker(s)`)
   const local = await startLocalWorkers({
     ...{ stages, engine, link: seam, signal },
     ...(names === undefined ? {} : { names }),
+    ...(inject === undefined ? {} : { inject }),
     onExit: (error) => pipeline?.fail(error),
   })
   try {
@@ -110,7 +116,7 @@ async function startAndConnect<T>(
 
 async function connect(
   workers: readonly NamedWorker[],
-  { seam, expected, transport, sink, rowsPerStep = 1 }: ConnectOptions,
+  { seam, expected, transport, sink, beforeEmit, rowsPerStep = 1 }: ConnectOptions,
   signal: AbortSignal,
 ): Promise<Pipeline> {
   const used = new Set(workers.flatMap(({ addresses }) => addresses.map((at) => at.transport)))
@@ -121,6 +127,7 @@ async function connect(
     transports: new Map([...used].map((id) => [id, named('transport', transports, id)(settings)])),
     framings: allowedFramings(seam.framing),
     ...(sink === undefined ? {} : { sink }),
+    ...(beforeEmit === undefined ? {} : { beforeEmit }),
     ...(seam.codec === undefined ? {} : { codecs: [seam.codec] }),
     livenessMs: seam.liveness,
     progressMs: seam.progressDeadline,

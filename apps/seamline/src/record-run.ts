@@ -10,6 +10,7 @@ import {
 } from '@seamline/profiler'
 import type { Pipeline, StageTrace } from '@seamline/runtime'
 import type { Context } from './command.ts'
+import { injector } from './inject.ts'
 import { GREEDY } from './options.ts'
 import { type LocalOptions, withLocalPipeline } from './pipelines.ts'
 
@@ -32,7 +33,10 @@ export interface RecordOptions {
 /** Runs sequences on fresh worker processes and returns everything that was recorded of them. */
 export async function recordRun(context: Context, options: RecordOptions): Promise<RunTrace> {
   const ring = spanRing({ recording: false, capacity: 1 << 17 })
-  return withLocalPipeline(context, { ...options.local, sink: ring }, (pipeline) =>
+  const { inject } = options.local
+  const emit =
+    inject?.injection.place === 'emit' ? { beforeEmit: injector(inject.injection.delayMs, ring).busy } : {}
+  return withLocalPipeline(context, { ...options.local, ...emit, sink: ring }, (pipeline) =>
     record(context, options, pipeline, ring),
   )
 }
@@ -55,6 +59,7 @@ async function record(
     ...{ sequences: prompts.length, rowsPerStep, chunkTokens: facts.chunkTokens, embedding: facts.embedding },
     ...{ transport: seam.transport, framing: hidden?.framing ?? '', codec: hidden?.codec ?? '' },
     ...(seam.link === undefined ? {} : { link: seam.link }),
+    ...(local.inject === undefined ? {} : { injected: injected(local.inject) }),
     busyThreads: options.settings.paced ? 1 : Math.min(prompts.length, stages.length) * engine.threads,
     cores: availableParallelism(),
   }
@@ -139,6 +144,10 @@ async function record(
   if (level > 0) await pipeline.startTrace(0)
   instruments.stop()
   return assemble(true, parts)
+}
+
+function injected({ stage, injection: { place, delayMs } }: NonNullable<LocalOptions['inject']>) {
+  return { place: `${place}@${stage}`, delayNs: delayMs * 1e6 }
 }
 
 /** What was taken out of all recorders at one time. */

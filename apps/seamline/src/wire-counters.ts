@@ -13,7 +13,11 @@ export const SEGMENT_HEADER_BYTES = 52
 /** Undefined where `ss` of iproute2 is missing or says nothing. */
 export function countWire(ports: ReadonlySet<number>): WireCount | undefined {
   try {
-    const text = execFileSync('ss', ['-tinOH'], { encoding: 'utf8', timeout: 2000, stdio: ['ignore', 'pipe', 'ignore'] })
+    const text = execFileSync('ss', ['-tinOH'], {
+      encoding: 'utf8',
+      timeout: 2000,
+      stdio: ['ignore', 'pipe', 'ignore'],
+    })
     return parseCounters(text, ports)
   } catch {
     return undefined

@@ -55,6 +55,8 @@ export const SpanName = {
   loopCpuWait: 30,
   /** Its length is what recording one span costs in this process. */
   calibration: 31,
+  /** A delay that was put in on purpose: the truth that an experiment is compared with, never part of an attribution. */
+  injected: 32,
 } as const
 
 export type SpanName = (typeof SpanName)[keyof typeof SpanName]

@@ -21,6 +21,7 @@ export interface DriveContext {
   readonly sequence: number
   readonly run: bigint
   readonly sink: SpanSink | null
+  readonly beforeEmit: (() => void) | undefined
   readonly clock: Clock
   readonly chunkTokens: number
   /** To stage 0. */
@@ -249,6 +250,7 @@ export function driveSequence(
       context.progressed()
       const finished = isReplayed && sampled < tokens.length ? 'none' : end
       const receivedNs = clock.nowNs()
+      context.beforeEmit?.()
       queue.push({
         token,
         position,

@@ -43,13 +43,17 @@ export interface Lane {
 
 const MAX_IN_FLIGHT = 2
 
-/** @param rowsPerStep sequences that mergeable jobs may bring together in one step */
+/**
+ * @param rowsPerStep sequences that mergeable jobs may bring together in one step
+ * @param holdNs every job waits at least so long in the queue: for experiments
+ */
 export function lane(
   executor: StageExecutor,
   outlet: LaneOutlet,
   clock: Clock,
   sink: SpanSink | null,
   rowsPerStep: number,
+  holdNs = 0,
 ): Lane {
   let queue: Job[] = []
   const isLast = executor.spec.layerEnd === executor.spec.layerCount
@@ -80,6 +84,7 @@ export function lane(
     const ready: Job[] = []
     const canDecode = outlet.canDecode()
     for (const job of queue) {
+      if (holdNs > 0 && isHeld(job)) continue
       const isFree = job.rows.every(({ sequence }) => !sequence.inEngine && !blocked.has(sequence))
       if (isFree && (canDecode || !job.mergeable)) ready.push(job)
       for (const { sequence } of job.rows) blocked.add(sequence)
@@ -93,6 +98,14 @@ export function lane(
     // The order of rows is part of the shape of a step: it must not depend on who came first.
     together.sort((a, b) => a.rows[0]!.sequence.id - b.rows[0]!.sequence.id)
     return together.length === 1 ? first : merge(together)
+  }
+
+  /** Looks again once the hold is over, a little late rather than early. */
+  function isHeld(job: Job): boolean {
+    const leftNs = job.arrivedNs + holdNs - clock.nowNs()
+    if (leftNs <= 0) return false
+    setTimeout(poke, Math.ceil(leftNs / 1e6))
+    return true
   }
 
   function start(job: Job): void {

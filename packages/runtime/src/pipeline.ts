@@ -55,6 +55,8 @@ export interface PipelineOptions {
   readonly clock?: Clock
   readonly sink?: SpanSink | null
   readonly signal?: AbortSignal
+  /** For experiments: called for each token after it arrived and before its reader has it. */
+  readonly beforeEmit?: () => void
 }
 
 export interface StageTrace {
@@ -434,7 +436,7 @@ export async function connectPipeline(options: PipelineOptions): Promise<Pipelin
     checkRequest(request, facts)
     const sequence = ++lastSequence
     const context = {
-      ...{ sequence, run: runNumber(run), clock, sink, askAll },
+      ...{ sequence, run: runNumber(run), clock, sink, askAll, beforeEmit: options.beforeEmit },
       chunkTokens: facts.chunkTokens,
       first: stages[0]!.link,
       lastName: stages.at(-1)!.name,

@@ -49,6 +49,8 @@ export interface StageRunOptions {
   readonly rowsPerStep: number
   /** Most bytes of one sequence's state. */
   readonly maxStateBytes: number
+  /** Every step waits at least so long in the queue. */
+  readonly holdNs: number
   readonly coordinator: Link
   readonly dial: DialNeighbour
 }
@@ -122,7 +124,7 @@ export function stageRun(options: StageRunOptions): StageRun {
     if (sequence.group !== undefined) groups.delete(sequence.group)
     sequence.group = undefined
   }
-  const work = lane(executor, outlet, clock, recorder, options.rowsPerStep)
+  const work = lane(executor, outlet, clock, recorder, options.rowsPerStep, options.holdNs)
 
   coordinator.label({
     in: isFirst ? SpanPort.promptIn : SpanPort.none,

@@ -45,6 +45,8 @@ export interface WorkerOptions {
   /** What else is measured while the recorder records. @default nothing */
   readonly instruments?: Instruments
   readonly clock?: Clock
+  /** For experiments: every step waits at least so long before it starts. @default 0 */
+  readonly holdMs?: number
   /** Cold events for a log: a run began, a run ended and why. */
   readonly onEvent?: (text: string) => void
 }
@@ -149,6 +151,7 @@ export async function createWorker(options: WorkerOptions): Promise<Worker> {
         instruments: options.instruments ?? null,
         rowsPerStep: Math.max(1, hello.rowsPerStep),
         maxStateBytes,
+        holdNs: (options.holdMs ?? 0) * 1e6,
         headroomBytes: Math.max(...plainFramings.map((framing) => framing.headroomBytes)),
         dial: dialNeighbour,
       })

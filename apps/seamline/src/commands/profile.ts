@@ -98,7 +98,9 @@ async function run(context: Context, options: ProfileOptions): Promise<ExitCode>
   const live = options.follow === true ? followProfile(ui) : undefined
   const recording: RecordOptions = {
     ...{ local: { ...local, rowsPerStep: rows }, tokens, warmupTokens: warmup, level },
-    prompts: Array.from({ length: k }, (_, i) => randomTokens(promptTokens, vocabulary, 1000 * promptTokens + i)),
+    prompts: Array.from({ length: k }, (_, i) =>
+      randomTokens(promptTokens, vocabulary, 1000 * promptTokens + i),
+    ),
     settings: { ...settings, command: ['seamline', ...process.argv.slice(2)], model: model ?? 'paced' },
     onPart(part) {
       writer.part(part)

@@ -16,6 +16,7 @@ import { aborted, asChild } from '../child.ts'
 import { codecs, named, type TransportSettings, transports } from '../cluster.ts'
 import { type Context, command, integer } from '../command.ts'
 import { identityDir, isLoopback, loadSecurity, secretFrom } from '../identity.ts'
+import { type Injection, parseInjection, withInjection } from '../inject.ts'
 import { decodeJoin, encodeJoin, type Join, parseAddress } from '../join.ts'
 import { warnOfHome } from '../model-dir.ts'
 import { addSecurityOptions, addWorkerOptions, type EngineOptions, engineSettings } from '../options.ts'
@@ -33,6 +34,7 @@ interface WorkerCommandOptions extends EngineOptions, LinkSettings {
   readonly join?: Join
   readonly relayAccess?: string
   readonly paced?: PacedStage
+  readonly inject?: Injection
   readonly name?: string
   readonly sequences: number
   readonly exitWithStdin?: boolean
@@ -77,6 +79,9 @@ export function workerCommand() {
         .conflicts(['model', 'manifest'])
         .hideHelp(),
     )
+    .addOption(
+      new Option('--inject <delay>', 'put a delay in, for experiments').argParser(parseInjection).hideHelp(),
+    )
     .addOption(new Option('--exit-with-stdin', 'end when standard input ends').hideHelp())
     .addHelpText(
       'after',
@@ -110,17 +115,18 @@ async function serve(
   const settings = options.link === undefined ? secured : { ...secured, link: options.link }
   const { executor, name } =
     options.paced === undefined
-      ? await loadedStage({ ui, signal }, options, recorder)
-      : pacedStage(options.paced, options, recorder)
+      ? await loadedStage({ ui, signal }, options, options.inject?.place === 'compute' ? null : recorder)
+      : pacedStage(options.paced, options, options.inject?.place === 'compute' ? null : recorder)
   try {
+    const offered = codec === undefined ? codecs : new Map([[codec, named('codec', codecs, codec)]])
     const worker = await createWorker({
-      name: options.name ?? name,
-      executor,
-      transports: reachable(settings),
-      framings: allowedFramings(options.framing),
-      listen,
-      codecs: codec === undefined ? codecs : new Map([[codec, named('codec', codecs, codec)]]),
-      livenessMs: options.liveness,
+      ...{ name: options.name ?? name, listen, livenessMs: options.liveness },
+      ...withInjection(options.inject, recorder, {
+        executor,
+        transports: reachable(settings),
+        framings: allowedFramings(options.framing),
+        codecs: offered,
+      }),
       ...{ recorder, instruments: processInstruments(recorder) },
       // Whoever started a local worker sees for itself when runs begin and end.
       ...(isChild ? {} : { onEvent: (text) => ui.log(text) }),
@@ -160,7 +166,7 @@ interface ServedStage {
 async function loadedStage(
   context: Context,
   options: WorkerCommandOptions,
-  recorder: SpanRecorder,
+  recorder: SpanRecorder | null,
 ): Promise<ServedStage> {
   const source = await openSource(context, options)
   const engine = engineSettings(options, source.trainedContext, options.sequences)
@@ -179,7 +185,7 @@ async function loadedStage(
 function pacedStage(
   { computeMs, ...shape }: PacedStage,
   options: WorkerCommandOptions,
-  recorder: SpanRecorder,
+  recorder: SpanRecorder | null,
 ): ServedStage {
   const { chunk, ctx, sequences } = engineSettings(options, PACED_CONTEXT, options.sequences)
   const executor = fakeExecutor({
