@@ -1,4 +1,4 @@
-import { type HelloMessage, isErrorCode, SeamError } from '@seamline/core'
+import { type HelloMessage, isErrorCode, isSeamError, SeamError } from '@seamline/core'
 import type { Plan, PlanRequest } from './plan.ts'
 import type { KnownWorker, Receipt } from './registry.ts'
 
@@ -48,7 +48,7 @@ export function trackerClient(url: string, options: ClientOptions = {}): Tracker
         const text = `${method} ${path}: no answer from the tracker at ${url} within ${timeoutMs} ms`
         throw new SeamError('TIMEOUT', text, { cause: error })
       }
-      if (error instanceof SeamError) throw error
+      if (isSeamError(error)) throw error
       const cause = error instanceof Error && error.cause instanceof Error ? error.cause : error
       const why = cause instanceof Error ? cause.message || cause.name : String(cause)
       throw new SeamError('RESET', `cannot reach the tracker at ${url}: ${why}`, { cause: error })

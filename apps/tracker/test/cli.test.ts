@@ -25,7 +25,7 @@ describe('the command line', () => {
     })
     await announceTo(url, tcpWorker('a', [0, 3]))
     expect(await tracker('plan', '--tracker', url, '--json')).toMatchObject({
-      ...{ code: 4, stdout: expect.stringMatching(/"UNSUPPORTED"[^]*layers 3-6/), stderr: '' },
+      ...{ code: 4, stdout: expect.stringMatching(/"UNSUPPORTED"[\s\S]*layers 3-6/), stderr: '' },
     })
     await announceTo(url, tcpWorker('b', [3, 6]))
     const listed = await tracker('workers', '--tracker', url, '--json')
@@ -39,7 +39,7 @@ describe('the command line', () => {
       links: [{ from: 'a', to: 'b', codec: 'f32', framing: 'protobuf' }, { carries: 'tokens' }],
     })
     expect((await tracker('plan', '--tracker', url)).stdout).toMatch(
-      /^a +0-3 +protobuf +tcp=127\.0\.0\.1:7000$[^]*^a > b +hidden rows +f32 +protobuf +tcp=127\.0\.0\.1:7000$/m,
+      /^a +0-3 +protobuf +tcp=127\.0\.0\.1:7000$[\s\S]*^a > b +hidden rows +f32 +protobuf +tcp=127\.0\.0\.1:7000$/m,
     )
     expect(await tracker('plan', '--tracker', url, '--codec', 'f16')).toMatchObject({
       ...{ code: 3, stderr: expect.stringMatching(/no codec in common.*allowed are f16/) },

@@ -16,6 +16,7 @@ import {
   PROMPT,
   read,
   renamed,
+  speaking,
   stagesTo,
   unsplit,
   withFakes,
@@ -207,6 +208,40 @@ describe('what changes between plan and connect', () => {
       ).rejects.toMatchObject({ code: 'UNSUPPORTED', message: expect.stringMatching(/smoke.*protobuf/) })
       // Nothing was left behind that would be in the way.
       expect(await carriedOut(mine, mine.plan())).toEqual(await unsplit(PROMPT, 12))
+    })
+  })
+})
+
+describe('mixed versions', () => {
+  const newer = speaking('ee')
+
+  it('work together on what both speak', async () => {
+    const stages = stagesTo([2, 4, 6]).map((stage, i) => ({
+      ...stage,
+      framings: i === 1 ? [newer, protobuf] : [protobuf],
+    }))
+    await withFakes(stages, async ({ tracker, workers }) => {
+      const mine = tracker()
+      // A newer worker says more than is known here.
+      mine.announce({ ...workers[1]!.announcement, ...{ speed: 11, codecParameters: { f32: [1] } } })
+      const plan = mine.plan()
+      expect(plan.links.map(({ framing }) => framing)).toEqual(['protobuf', 'protobuf', 'protobuf'])
+      expect(await carriedOut(mine, plan)).toEqual(await unsplit(PROMPT, 12))
+    })
+  })
+
+  it('of one framing that cannot talk are refused by name when they meet', async () => {
+    const disguised: typeof protobuf = (options) => ({ ...newer(options), id: 'protobuf' })
+    const stages = stagesTo([3, 6]).map((stage, i) => ({
+      ...stage,
+      framings: [i === 1 ? disguised : protobuf],
+    }))
+    await withFakes(stages, async ({ tracker }) => {
+      const mine = tracker()
+      await expect(mine.connect(mine.plan(), { livenessMs: 1000 })).rejects.toMatchObject({
+        ...{ code: 'MISMATCH', worker: 'worker-1' },
+        message: expect.stringMatching(/worker-1 at worker-1: no protocol in common.*same release/),
+      })
     })
   })
 })

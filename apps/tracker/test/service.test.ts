@@ -89,7 +89,7 @@ describe('the service', () => {
       [400, 'PROTOCOL', /of w 1\/ä lacks the field codecs/, ['POST', '/workers', JSON.stringify(lacking)]],
       [400, 'PROTOCOL', /no JSON/, ['POST', '/workers', '{']],
       [400, 'PROTOCOL', /null where an object/, ['POST', '/workers', 'null']],
-      [400, 'PROTOCOL', /__proto__|lacks the field name/, ['POST', '/workers', '{"__proto__":{"name":"x"}}']],
+      [400, 'PROTOCOL', /lacks the field name/, ['POST', '/workers', '{"__proto__":{"name":"x"}}']],
       [413, 'LIMIT', /a body of 3002 B, at most 2000 B/, ['POST', '/workers', `"${'x'.repeat(3000)}"`]],
       [
         400,
@@ -100,7 +100,6 @@ describe('the service', () => {
       [400, 'USAGE', /pages in a browser/, ['POST', '/plan', '{}', { origin: 'http://example.org' }]],
       [400, 'USAGE', /"codec"; known are/, ['POST', '/plan', '{"codec":"f32"}']],
       [409, 'MISMATCH', /the request has beef/, ['POST', '/plan', '{"facts":{"modelSha256":"beef"}}']],
-      [404, 'UNSUPPORTED', /layers 0-6 is a range served by nobody/, ['POST', '/plan', '{"without":[]}']],
       [404, 'USAGE', /known are POST \/workers/, ['GET', '/']],
       [404, 'USAGE', /known are/, ['GET', '/workers/a/b']],
       [405, 'USAGE', /known are/, ['PUT', '/workers']],
@@ -109,21 +108,16 @@ describe('the service', () => {
       [413, 'LIMIT', /characters, at most 512/, ['GET', `/workers/${'x'.repeat(600)}`]],
     ]
     for (const [status, code, message, request] of cases) {
-      if (code === 'UNSUPPORTED') {
-        tracker.withdraw('w 1/ä')
-        tracker.announce(
-          announcementOf('half', [0, 3], { ...tcpAnnouncement, name: 'half', facts: { layerEnd: 3 } }),
-        )
-        const answer = await ask(...request)
-        expect(answer.body.error.message).toMatch(/layers 3-6 is a range served by nobody/)
-        expect([answer.status, answer.body.error.code]).toEqual([status, code])
-        continue
-      }
       const answer = await ask(...request)
       expect(answer.body.error.message).toMatch(message)
       expect([answer.status, answer.body.error.code]).toEqual([status, code])
     }
     expect(tracker.workers()).toHaveLength(1)
+    tracker.withdraw('w 1/ä')
+    tracker.announce({ ...tcpAnnouncement, facts: { ...tcpAnnouncement.facts, layerEnd: 3 } })
+    const { status, body } = await ask('POST', '/plan', '{}')
+    expect([status, body.error.code]).toEqual([404, 'UNSUPPORTED'])
+    expect(body.error.message).toMatch(/layers 3-6 is a range served by nobody$/)
   })
 
   it('has no more room than it says', async () => {
@@ -138,7 +132,7 @@ describe('the service', () => {
     const { server } = await served({}, { maxBodyBytes: 100 })
     const head = 'POST /workers HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n'
     const chunked = `${head}Transfer-Encoding: chunked\r\n\r\n40\r\n${'x'.repeat(64)}\r\n40\r\n${'x'.repeat(64)}\r\n`
-    expect(await raw(server.url, chunked)).toMatch(/^HTTP\/1.1 413 [^]*"code":"LIMIT"/)
+    expect(await raw(server.url, chunked)).toMatch(/^HTTP\/1.1 413 [\s\S]*"code":"LIMIT"/)
     expect(await raw(server.url, `${head}Content-Length: 1000000000\r\n\r\n`)).toMatch(/^HTTP\/1.1 413 /)
   })
 
@@ -153,7 +147,7 @@ describe('the service', () => {
   it('is not for names that lead here from elsewhere', async () => {
     const { server } = await served()
     const text = 'GET /workers HTTP/1.1\r\nHost: example.org\r\nConnection: close\r\n\r\n'
-    expect(await raw(server.url, text)).toMatch(/^HTTP\/1.1 400 [^]*names no loopback address/)
+    expect(await raw(server.url, text)).toMatch(/^HTTP\/1.1 400 [\s\S]*names no loopback address/)
   })
 
   it.each(['0.0.0.0:0', '[::]:0', '192.0.2.1:80', 'example.org:80', '127.0.0.1', ':80', '127.0.0.1:99999'])(

@@ -129,7 +129,7 @@ export interface Pipeline {
 interface Stage {
   readonly name: string
   readonly at: TransportAddress
-  /** The configured addresses, the one that answered first. */
+  /** As configured: a neighbour may reach what this process could not. */
   readonly addresses: readonly TransportAddress[]
   readonly link: Link
   readonly hello: HelloMessage
@@ -229,9 +229,8 @@ export async function connectPipeline(options: PipelineOptions): Promise<Pipelin
     const first = stages[0]
     if (first !== undefined)
       checkFacts(sharedFacts(first.hello.facts), sharedFacts(theirs.facts), first.name, theirs.name)
-    const others = addresses.filter(({ address }) => address !== at.address)
     const stage: Stage = {
-      ...{ name: theirs.name, at, addresses: [at, ...others], link, hello: theirs },
+      ...{ name: theirs.name, at, addresses, link, hello: theirs },
       ...{ pulse: undefined, pulseNs: 0 },
     }
     stages.push(stage)

@@ -1,7 +1,7 @@
 import { SeamError, type Transport, type TransportAddress } from '@seamline/core'
 
-/** Tried with the next address: nobody answered at this one, or this side has no such transport. */
-const UNREACHABLE: readonly string[] = ['RESET', 'TIMEOUT', 'UNSUPPORTED']
+/** Tried with the next address: nobody answered at this one, or this side has no such transport, or not the settings it needs. */
+const UNREACHABLE: readonly string[] = ['RESET', 'TIMEOUT', 'UNSUPPORTED', 'USAGE']
 
 /**
  * Runs `dial` on one address after the other until one can be reached; a refusal by who answers is final. Rejects with what went

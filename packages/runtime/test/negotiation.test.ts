@@ -189,6 +189,16 @@ describe('addresses', () => {
     await cluster.close()
   })
 
+  it('that only the coordinator cannot dial stay first for neighbours', async () => {
+    const cluster = await twofold()
+    const walled: Transport = { ...real, dial: () => Promise.reject(new SeamError('USAGE', 'not from here')) }
+    const pipeline = await connectPipeline({ ...cluster.options, transports: mapOf(walled, inside) })
+    expect(pipeline.stages.map(({ transport }) => transport)).toEqual(['memory', 'memory'])
+    expect(pipeline.links.map(({ transport }) => transport)).toEqual(['tcp', 'tcp'])
+    await pipeline.close()
+    await cluster.close()
+  })
+
   it('that all fail are named with what went wrong at each', async () => {
     const addresses = [ghost, { transport: 'pigeon', address: 'loft' }]
     const options = { workers: [{ name: 'w', addresses }], transports: mapOf(real), framings: [protobuf] }

@@ -68,7 +68,14 @@ export async function upgrade(options: UpgradeOptions): Promise<Duplex> {
 
 function openSocket({ target }: UpgradeOptions, onread: OnReadOpts | undefined): Socket {
   const { host, port, relayFingerprint } = target
-  const common = { host, port, allowHalfOpen: true, ...(onread === undefined ? {} : { onread }) }
+  const keepAlive = { keepAlive: true, keepAliveInitialDelay: 30_000 }
+  const common = {
+    host,
+    port,
+    allowHalfOpen: true,
+    ...keepAlive,
+    ...(onread === undefined ? {} : { onread }),
+  }
   if (relayFingerprint === undefined) return connect({ ...common, noDelay: true })
   // The pin decides instead of an authority, before anything is sent.
   const socket = connectTls({ ...common, minVersion: 'TLSv1.3', rejectUnauthorized: false, servername: '' })

@@ -49,6 +49,8 @@ export function createRooms(limits: RelayLimits): Rooms {
   const rooms = new Map<string, Room>()
   const drops: Drops = {}
   let peers = 0
+  /** Dials without their other half. */
+  let waiting = 0
   let joins = 0
   let toListenerBytes = 0
   let toDiallerBytes = 0
@@ -108,12 +110,16 @@ export function createRooms(limits: RelayLimits): Rooms {
       )
     }
     if (role === 'accept') return accept(visitor, room)
-    if (peers >= limits.maxPeers) {
-      return refuse(visitor, 'peers', 'BUSY', `the relay has ${peers} of ${limits.maxPeers} peers`)
+    // A dial needs a place for the data connection of the listener too, which is kept until that comes.
+    const places = role === 'dial' ? 2 : 1
+    const taken = peers + waiting
+    if (taken + places > limits.maxPeers) {
+      return refuse(visitor, 'peers', 'BUSY', `the relay has ${taken} of ${limits.maxPeers} peers`)
     }
-    if (room !== undefined && room.peers >= limits.maxPeersPerRoom) {
-      const taken = `${room.peers} of ${limits.maxPeersPerRoom}`
-      return refuse(visitor, 'room_peers', 'BUSY', `room ${name} has ${taken} peers`)
+    const inRoom = room === undefined ? 0 : room.peers + room.dials.size
+    if (room !== undefined && inRoom + places > limits.maxPeersPerRoom) {
+      const message = `room ${name} has ${inRoom} of ${limits.maxPeersPerRoom} peers`
+      return refuse(visitor, 'room_peers', 'BUSY', message)
     }
     if (room !== undefined && room.mode !== mode) {
       return refuse(visitor, 'mode', 'MISMATCH', `room ${name} is in mode ${room.mode}, this peer in ${mode}`)
@@ -145,10 +151,10 @@ export function createRooms(limits: RelayLimits): Rooms {
       keepAliveMs,
       onLine(line) {
         const [verb, ticket = ''] = line.split(' ')
-        const waiting = verb === 'refuse' ? room.dials.get(ticket) : undefined
-        if (waiting === undefined) return
+        const dialled = verb === 'refuse' ? room.dials.get(ticket) : undefined
+        if (dialled === undefined) return
         giveUp(room, ticket)
-        refuse(waiting.visitor, 'join', 'RESET', `${remote} refused the connection`)
+        refuse(dialled.visitor, 'join', 'RESET', `${remote} refused the connection`)
       },
       onLost(error) {
         if (error?.code === 'TIMEOUT') note(room, 'silent')
@@ -166,9 +172,11 @@ export function createRooms(limits: RelayLimits): Rooms {
   }
 
   function giveUp(room: Room, ticket: string): void {
-    const waiting = room.dials.get(ticket)
-    if (waiting !== undefined) clearTimeout(waiting.timer)
+    const dialled = room.dials.get(ticket)
+    if (dialled === undefined) return
+    clearTimeout(dialled.timer)
     room.dials.delete(ticket)
+    waiting -= 1
   }
 
   function dial(visitor: Visitor, room: Room | undefined): void {
@@ -184,6 +192,7 @@ export function createRooms(limits: RelayLimits): Rooms {
       refuse(visitor, 'join', 'TIMEOUT', late)
     }, limits.maxJoinMs)
     room.dials.set(ticket, { visitor, timer })
+    waiting += 1
     visitor.onGone(() => giveUp(room, ticket))
     room.listener.control.send(`dial ${ticket} ${visitor.remote}`)
   }

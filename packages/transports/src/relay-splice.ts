@@ -29,10 +29,10 @@ export interface PairOptions {
 }
 
 /**
- * Bytes that one direction may move in one turn of the event loop. A room that runs flat out then delays the others by
- * no more than this in each turn.
+ * Bytes after which one direction waits for the next turn of the event loop: one read of a socket, so that a room that
+ * runs flat out delays the others by little in each turn.
  */
-const turnBytes = 1 << 18
+const turnBytes = 1 << 16
 
 /** A side whose peer is gone has this long to take what is queued for it. */
 const lingerMs = 5000

@@ -34,6 +34,8 @@ export function createVisitor(
   const leave = () => void socket.destroy()
   socket.on('error', leave).on('end', leave).on('data', leave)
   socket.setNoDelay(true)
+  // Finds hosts that are gone, also in mode `raw`.
+  socket.setKeepAlive(true, 30_000)
   if (head.length > 0) leave()
 
   function answer(): void {

@@ -6,6 +6,7 @@ import { SeamError } from '@seamline/core'
 import { afterEach, describe, expect, it } from 'vitest'
 import { WebSocket } from 'ws'
 import { type RelayMode, type RelayOptions, relay } from '../src/relay.ts'
+import { roomKey } from '../src/relay-protocol.ts'
 import { createRelay, type Relay, type RelayServerOptions } from '../src/relay-server.ts'
 import { createIdentity, createSecret } from '../src/security.ts'
 import { echoPeer, joinPair, testPeer } from './support/peers.ts'
@@ -525,11 +526,10 @@ describe('metrics', () => {
 })
 
 describe('a genuine WebSocket', () => {
-  it('is what the relay speaks in mode ws: the client of another program joins the room', async () => {
+  async function stranger(far = echoPeer()) {
     const running = await start()
-    const listener = await listenAt(`${running.address}/room`, { secret: '', mode: 'ws' })
-    const { roomKey } = await import('../src/relay-protocol.ts')
-    const stranger = new WebSocket(`ws://${listener.address.replace(/\/.*/, '')}/seamline/relay/1/room`, {
+    const listener = await listenAt(`${running.address}/room`, { secret: '', mode: 'ws' }, far)
+    const client = new WebSocket(`ws://${listener.address.replace(/\/.*/, '')}/seamline/relay/1/room`, {
       headers: {
         'Seamline-Role': 'dial',
         'Seamline-Mode': 'ws',
@@ -537,12 +537,45 @@ describe('a genuine WebSocket', () => {
         'Seamline-Keep-Alive': '10000',
       },
     })
-    await once(stranger, 'open')
-    stranger.send(Buffer.from('masked with a random key'))
-    const [data] = await once(stranger, 'message')
-    expect(String(data)).toBe('masked with a random key')
-    stranger.close()
-    await once(stranger, 'close')
+    const received: Buffer[] = []
+    client.on('message', (data) => received.push(data as Buffer))
+    await once(client, 'open')
+    return { client, far, received: () => Buffer.concat(received) }
+  }
+
+  it('joins the room: the `ws` library with keys, fragments and pings, and an end in good order', async () => {
+    const { client, far, received } = await stranger()
+    const random = Buffer.from(Array.from({ length: 300_000 }, (_, index) => (index * 7919) >> 3))
+    client.send(random.subarray(0, 100))
+    client.send(random.subarray(100, 70_000), { fin: false })
+    client.send(random.subarray(70_000, 200_001), { fin: false })
+    client.send(random.subarray(200_001))
+    await expect.poll(() => received().length).toBe(random.length)
+    expect(received().equals(random)).toBe(true)
+    const pong = once(client, 'pong')
+    client.ping('from end to end')
+    expect(String((await pong)[0])).toBe('from end to end')
+    client.send(new Uint8Array(0))
+    const [code] = await once(client, 'close')
+    expect(code).toBe(1000)
+    await expect.poll(() => far.closes).toEqual([undefined])
+  })
+
+  it('is PROTOCOL when it sends text, and RESET when it closes before its end', async () => {
+    const chatty = await stranger()
+    chatty.client.send('text')
+    await expect.poll(() => chatty.far.closes[0]?.code).toBe('PROTOCOL')
+    const hasty = await stranger()
+    hasty.client.close(1000)
+    await expect.poll(() => hasty.far.closes[0]?.code).toBe('RESET')
+  })
+
+  it('is cut off for a frame that a client must not send', async () => {
+    const { client, far } = await stranger()
+    client.send(Buffer.from('no key'), { mask: false })
+    const [code] = await once(client, 'close')
+    expect(code).toBe(1002)
+    await expect.poll(() => far.closes[0]?.code).toBe('PROTOCOL')
   })
 })
 
