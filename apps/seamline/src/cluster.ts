@@ -44,7 +44,7 @@ export const framings: ReadonlyMap<string, FramingFactory> = byId(protobuf, msgp
 
 /** What a transport needs beyond an address. */
 export interface TransportSettings {
-  /** TLS with a pinned certificate and a shared secret. `relay` always needs it. */
+  /** TLS with a pinned certificate and a shared secret, through a relay from end to end. */
   readonly security?: Security
   /** The secret of a relay's operator. */
   readonly access?: string
@@ -58,10 +58,9 @@ export const transports: ReadonlyMap<string, (settings?: TransportSettings) => T
   ['ws', over(({ security } = {}) => ws(security === undefined ? {} : { security }))],
   [
     'relay',
-    over(({ security, access } = {}) => {
-      if (security === undefined) throw new SeamError('USAGE', 'a relay is used with TLS and a secret only')
-      return relay({ secret: security.secret, security, ...(access === undefined ? {} : { access }) })
-    }),
+    over(({ security, access } = {}) =>
+      relay({ ...(security === undefined ? {} : { security }), ...(access === undefined ? {} : { access }) }),
+    ),
   ],
 ])
 

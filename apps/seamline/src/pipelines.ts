@@ -18,7 +18,7 @@ import {
 import type { Context } from './command.ts'
 import { identityDir, loadSecurity, withTemporaryIdentity } from './identity.ts'
 import type { Injection } from './inject.ts'
-import { FAULT_GRACE_MS } from './local-workers.ts'
+import { FAULT_GRACE_MS, type LocalRelay } from './local-workers.ts'
 import type { EngineSettings, SeamSettings } from './settings.ts'
 import type { Ui } from './ui.ts'
 
@@ -74,10 +74,10 @@ export async function withRemotePipeline<T>(
 export async function withLocalPipeline<T>(
   context: Context,
   options: LocalOptions,
-  use: (pipeline: Pipeline) => Promise<T>,
+  use: (pipeline: Pipeline, relay?: LocalRelay) => Promise<T>,
 ): Promise<T> {
   const { seam } = options
-  if (seam.secure !== true && seam.transport !== 'relay') return startAndConnect(context, options, use)
+  if (seam.secure !== true) return startAndConnect(context, options, use)
   return withTemporaryIdentity(async (identity) => {
     const security = await loadSecurity(identity)
     const local = { ...options, seam: { ...seam, secure: true, identity }, transport: { security } }
@@ -88,7 +88,7 @@ export async function withLocalPipeline<T>(
 async function startAndConnect<T>(
   { ui, signal }: Context,
   options: LocalOptions,
-  use: (pipeline: Pipeline) => Promise<T>,
+  use: (pipeline: Pipeline, relay?: LocalRelay) => Promise<T>,
 ): Promise<T> {
   const { stages, engine, seam, names, inject } = options
   let pipeline: Pipeline | undefined
@@ -97,11 +97,12 @@ async function startAndConnect<T>(
     ...{ stages, engine, link: seam, signal },
     ...(names === undefined ? {} : { names }),
     ...(inject === undefined ? {} : { inject }),
+    recordRelay: options.sink !== undefined,
     onExit: (error) => pipeline?.fail(error),
   })
   try {
     pipeline = await connect(local.workers, options, signal)
-    const result = await use(pipeline)
+    const result = await use(pipeline, local.relay)
     await pipeline.close()
     await local.close()
     return result

@@ -36,8 +36,8 @@ export async function recordRun(context: Context, options: RecordOptions): Promi
   const { inject } = options.local
   const emit =
     inject?.injection.place === 'emit' ? { beforeEmit: injector(inject.injection.delayMs, ring).busy } : {}
-  return withLocalPipeline(context, { ...options.local, ...emit, sink: ring }, (pipeline) =>
-    record(context, options, pipeline, ring),
+  return withLocalPipeline(context, { ...options.local, ...emit, sink: ring }, (pipeline, relay) =>
+    record(context, options, pipeline, relay?.metricsAddress, ring),
   )
 }
 
@@ -45,6 +45,7 @@ async function record(
   { ui, signal }: Context,
   options: RecordOptions,
   pipeline: Pipeline,
+  relayAddress: string | undefined,
   ring: ReturnType<typeof spanRing>,
 ): Promise<RunTrace> {
   const { local, prompts, tokens, warmupTokens, level, flushMs = 2000 } = options
@@ -73,6 +74,7 @@ async function record(
   ring.recording = level > 0
   if (level > 0) {
     instruments.start(level)
+    if (relayAddress !== undefined) await fetchSpans(relayAddress)
     await pipeline.startTrace(level)
   }
   const sequences: SequenceTrace[] = []
@@ -81,7 +83,10 @@ async function record(
   async function take(): Promise<RunTrace> {
     instruments.read()
     const { dropped } = ring
-    const part = { dropped, own: ring.drain(), stages: level === 0 ? [] : await pipeline.fetchTraces() }
+    const own = ring.drain()
+    const stages = level === 0 ? [] : await pipeline.fetchTraces()
+    const relay = level === 0 || relayAddress === undefined ? undefined : await fetchSpans(relayAddress)
+    const part = { dropped, own, stages, relay }
     parts.push(part)
     return assemble(false, [part])
   }
@@ -104,9 +109,14 @@ async function record(
         from.flatMap(({ stages }) => stages[stage] ?? []),
       ),
     )
+    const parts = from.flatMap(({ relay }) => relay ?? [])
+    const relays =
+      parts.length === 0
+        ? []
+        : [processOf({ name: 'relay', role: 'relay', stage: -1, layerFirst: -1, layerEnd: -1 }, parts)]
     return {
       ...{ format: 'seamline-trace/1', complete, level, settings },
-      processes: [coordinator, ...workers],
+      processes: [coordinator, ...workers, ...relays],
       sequences: sequences.map((sequence) => ({ ...sequence })),
     }
   }
@@ -155,11 +165,26 @@ interface Part {
   readonly own: Float64Array
   readonly dropped: number
   readonly stages: readonly StageTrace[]
+  readonly relay: Recorded | undefined
+}
+
+interface Recorded {
+  readonly spans: Float64Array
+  readonly dropped: number
+}
+
+/** Empties the recorder of a relay. */
+async function fetchSpans(address: string): Promise<Recorded> {
+  const response = await fetch(`http://${address}/spans`, { signal: AbortSignal.timeout(5000) })
+  return {
+    spans: new Float64Array(await response.arrayBuffer()),
+    dropped: Number(response.headers.get('x-dropped-spans')),
+  }
 }
 
 function processOf(
   who: Pick<ProcessTrace, 'name' | 'role' | 'stage' | 'layerFirst' | 'layerEnd'>,
-  parts: readonly { readonly spans: Float64Array; readonly dropped: number }[],
+  parts: readonly Recorded[],
 ): ProcessTrace {
   const spans = new Float64Array(parts.reduce((sum, part) => sum + part.spans.length, 0))
   let at = 0

@@ -184,6 +184,8 @@ function linkCore(
   let inPayload = false
   let ports = UNLABELLED
   let probes = 0
+  /** Bytes given to the connection so far. */
+  let streamBytes = 0
   /** First byte of the frame that is arriving, or 0 between frames. */
   let frameNs = 0
   /** Its header was understood, or 0. */
@@ -408,6 +410,8 @@ function linkCore(
     const port = portFor(kind, ports.out)
     const sendNs = clock.nowNs()
     to.span(SpanName.frameEncode, encodeNs, sendNs, tag, frame.length, port)
+    // A relay between the two counts the same bytes.
+    if (transport.id === 'relay') to.span(SpanName.wireBytes, sendNs, sendNs, tag, streamBytes, port)
     transmit(frame, () => {
       to.span(SpanName.sendQueue, sendNs, clock.nowNs(), tag, frame.length, port)
       released?.()
@@ -419,6 +423,7 @@ function linkCore(
 
   /** A peer that has ended takes nothing more: its end is about to be reported, and is the better reason. */
   function transmit(bytes: Uint8Array, released?: () => void): void {
+    streamBytes += bytes.length
     try {
       connection.send(bytes, released)
     } catch (error) {

@@ -88,7 +88,7 @@ export function workerCommand() {
       `
 Prints one line of JSON when it is ready. Ends in good order on SIGINT and SIGTERM.
 
-Beyond loopback, through a relay and with --secure it speaks TLS 1.3 and wants a shared secret; it then prints one join string
+Beyond loopback and with --secure it speaks TLS 1.3 and wants a shared secret; it then prints one join string
 for \`run --join\` and \`worker --join\`. Whoever has the string can use the worker.`,
     )
   return addSecurityOptions(addWorkerOptions(made))
@@ -206,7 +206,7 @@ async function transportSettings(
   listen: readonly TransportAddress[],
 ): Promise<TransportSettings> {
   const access = relayAccess === undefined ? join?.access : await secretFrom(relayAccess)
-  const beyond = listen.some(({ transport, address }) => transport === 'relay' || !isLoopback(address))
+  const beyond = listen.some(({ address }) => !isLoopback(address))
   if (secure !== true && join === undefined && !beyond) return {}
   const security = await loadSecurity(identity ?? identityDir(), join?.secret)
   return access === undefined ? { security } : { security, access }
@@ -214,8 +214,7 @@ async function transportSettings(
 
 /** Every transport there is: what neighbours use is not known beforehand. */
 function reachable(settings: TransportSettings): ReadonlyMap<string, Transport> {
-  const usable = [...transports].filter(([id]) => id !== 'relay' || settings.security !== undefined)
-  return new Map(usable.map(([id, make]) => [id, make(settings)]))
+  return new Map([...transports].map(([id, make]) => [id, make(settings)]))
 }
 
 async function openSource({ ui, signal }: Context, options: WorkerCommandOptions): Promise<Source> {
