@@ -3,6 +3,16 @@
  *
  * @packageDocumentation
  */
+export {
+  type AlignOptions,
+  alignClocks,
+  clockUncertaintyNs,
+  onLastStage,
+  type PairClock,
+  type RunClocks,
+} from './clocks.ts'
+export { type AlignedRun, alignRun } from './aligned.ts'
+export { attribute, attributeRun } from './attribution.ts'
 export { type Instruments, peakRssBytes, processInstruments, spanCostNs } from './instruments.ts'
 export { type SpanRing, type SpanRingOptions, spanRing } from './span-ring.ts'
 export * from './trace.ts'
