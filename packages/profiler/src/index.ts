@@ -3,6 +3,9 @@
  *
  * @packageDocumentation
  */
+
+export { type AlignedRun, alignRun } from './aligned.ts'
+export { attribute, attributeRun } from './attribution.ts'
 export {
   type AlignOptions,
   alignClocks,
@@ -11,8 +14,6 @@ export {
   type PairClock,
   type RunClocks,
 } from './clocks.ts'
-export { type AlignedRun, alignRun } from './aligned.ts'
-export { attribute, attributeRun } from './attribution.ts'
 export { type Instruments, peakRssBytes, processInstruments, spanCostNs } from './instruments.ts'
 export { type SpanRing, type SpanRingOptions, spanRing } from './span-ring.ts'
 export * from './trace.ts'

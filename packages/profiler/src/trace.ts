@@ -149,6 +149,8 @@ export interface TokenAttribution {
   readonly segments: readonly Segment[]
   /** From the end of sampling to the caller; not part of the interval. */
   readonly deliveryNs: number
+  /** Work of this token in parallel with what its segments are charged to, so not part of the interval. */
+  readonly hiddenNs: Readonly<Partial<Record<Category, number>>>
 }
 
 /** One serial lane over the whole window: its lengths add up to the window exactly. */
@@ -169,6 +171,10 @@ export interface Attribution {
   readonly lanes: readonly LaneAttribution[]
   /** Messages that arrived before they were sent by every clock that the probes allow. Must be 0. */
   readonly causalityViolations: number
+  /** Tokens of which the trace lacks the beginning or the end. */
+  readonly omitted: readonly { readonly sequence: number; readonly index: number }[]
+  /** Serial lanes on which two spans overlap: errors of the recording, by name. */
+  readonly recordingErrors: readonly string[]
 }
 
 /** An affine map from a process's clock to that of the last stage, and how far it can be off. */
