@@ -34,7 +34,7 @@ const members: Readonly<Record<CategoryGroup, readonly Category[]>> = {
   send: ['send.call', 'send.queue'],
   wire: ['wire.first', 'wire.rest'],
   relay: ['relay.in', 'relay.queue', 'relay.out'],
-  wait: ['stage.queue', 'wait.credit', 'wait.sequence', 'cpu.wait'],
+  wait: ['stage.queue', 'wait.credit', 'wait.sequence', 'wait.loop', 'cpu.wait'],
   runtime: ['gc', 'dispatch', 'tokenize', 'detokenize', 'emit'],
   unattributed: ['UNATTRIBUTED'],
 }
@@ -73,6 +73,7 @@ export const categoryLabels: Readonly<Record<Category, string>> = {
   'stage.queue': 'queue of the stage',
   'wait.credit': 'wait for credit',
   'wait.sequence': 'wait for another sequence',
+  'wait.loop': 'wait for the event loop',
   gc: 'garbage collection',
   dispatch: 'event loop',
   tokenize: 'tokenize',

@@ -1,4 +1,11 @@
-import type { Attribution, Category, ClockAlignment, LaneAttribution, RunSettings, RunTrace } from './trace.ts'
+import type {
+  Attribution,
+  Category,
+  ClockAlignment,
+  LaneAttribution,
+  RunSettings,
+  RunTrace,
+} from './trace.ts'
 
 /** A figure with its definition. */
 export interface MetricRow {
@@ -80,6 +87,8 @@ export interface AttributionTotals {
   /** Over tokens, of each token's own share; null without tokens. */
   readonly unattributedMedianPct: number | null
   readonly unattributedP95Pct: number | null
+  /** Work in parallel with what the tokens were charged, by category; not part of `wallNs`. */
+  readonly hiddenNs: Readonly<Record<string, number>>
 }
 
 export interface ClockRow {
@@ -118,6 +127,9 @@ export interface RunSummary {
     readonly decode: AttributionTotals
     readonly first: AttributionTotals
     readonly causalityViolations: number
+    /** Tokens that the trace holds only in part. */
+    readonly omitted: number
+    readonly recordingErrors: readonly string[]
   } | null
   readonly lanes: readonly LaneAttribution[]
   readonly whatIf: readonly WhatIfRow[]
@@ -159,6 +171,8 @@ export function runSummary(inputs: SummaryInputs): RunSummary {
             decode: attributionTotals(tokens.filter((token) => token.index > 0)),
             first: attributionTotals(tokens.filter((token) => token.index === 0)),
             causalityViolations: attribution.causalityViolations,
+            omitted: attribution.omitted.length,
+            recordingErrors: attribution.recordingErrors,
           },
     lanes: attribution?.lanes ?? [],
     whatIf: inputs.whatIf ?? [],
@@ -210,6 +224,7 @@ function canonical(value: unknown): unknown {
 export function attributionTotals(tokens: Attribution['tokens']): AttributionTotals {
   const rows = new Map<string, { category: Category; process: number; port: number; totalNs: number }>()
   const shares: number[] = []
+  const hiddenNs: Record<string, number> = {}
   let wallNs = 0
   let unattributedNs = 0
   for (const token of tokens) {
@@ -221,6 +236,8 @@ export function attributionTotals(tokens: Attribution['tokens']): AttributionTot
       else row.totalNs += endNs - startNs
       if (category === 'UNATTRIBUTED') unknownNs += endNs - startNs
     }
+    for (const [category, ns] of Object.entries(token.hiddenNs))
+      hiddenNs[category] = (hiddenNs[category] ?? 0) + ns
     const ownNs = token.endNs - token.startNs
     wallNs += ownNs
     unattributedNs += unknownNs
@@ -241,6 +258,7 @@ export function attributionTotals(tokens: Attribution['tokens']): AttributionTot
     unattributedPct: wallNs === 0 ? 0 : (100 * unattributedNs) / wallNs,
     unattributedMedianPct: quantile(shares, 0.5),
     unattributedP95Pct: quantile(shares, 0.95),
+    hiddenNs,
   }
 }
 
@@ -268,6 +286,12 @@ function marksOf(trace: RunTrace, attribution: Attribution | undefined): string[
     dropped > 0 ? `${dropped} spans were lost: no attribution can be trusted.` : '',
     (attribution?.causalityViolations ?? 0) > 0
       ? `${attribution?.causalityViolations} messages arrived before they were sent, by every clock that the probes allow.`
+      : '',
+    (attribution?.recordingErrors.length ?? 0) > 0
+      ? `Errors of the recording: ${attribution?.recordingErrors.join('; ')}.`
+      : '',
+    (attribution?.omitted.length ?? 0) > 0
+      ? `${attribution?.omitted.length} tokens are left out: the trace lacks their beginning or end.`
       : '',
   ].filter((mark) => mark !== '')
 }
