@@ -15,5 +15,13 @@ export {
   type RunClocks,
 } from './clocks.ts'
 export { type Instruments, peakRssBytes, processInstruments, spanCostNs } from './instruments.ts'
+export {
+  type EdgeBytes,
+  metrics,
+  type Quantiles,
+  type RunMetrics,
+  type SequenceMetrics,
+  type Throughput,
+} from './metrics.ts'
 export { type SpanRing, type SpanRingOptions, spanRing } from './span-ring.ts'
 export * from './trace.ts'
