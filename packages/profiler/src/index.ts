@@ -25,3 +25,11 @@ export {
 } from './metrics.ts'
 export { type SpanRing, type SpanRingOptions, spanRing } from './span-ring.ts'
 export * from './trace.ts'
+export {
+  type ReadTraceOptions,
+  readTrace,
+  type StoredRun,
+  type TraceWriter,
+  traceWriter,
+  writeTrace,
+} from './trace-file.ts'
