@@ -67,7 +67,16 @@ function trackName(span: TrackSpan): string {
   }
 }
 
-const trackOrder = ['engine', 'event loop', 'queue', 'link', 'relay', 'gc', 'event loop without a CPU', 'probes']
+const trackOrder = [
+  'engine',
+  'event loop',
+  'queue',
+  'link',
+  'relay',
+  'gc',
+  'event loop without a CPU',
+  'probes',
+]
 
 /** Reading of the last stage's clock when that of `process` read `ns`, to the nearest ns; monotone in `ns`. */
 export function toCommonNs(alignment: ClockAlignment, process: number, ns: number): number {

@@ -43,11 +43,21 @@ export function shareBar(totals: AttributionTotals): Html {
   })}</svg></div>${legend(present, new Map(present.map((group) => [group, formatPct(shares.get(group)!)])))}</div>`
 }
 
+/** What a link carries; hidden rows need no word. */
+const wireLoads: Readonly<Record<string, string>> = {
+  tokensIn: 'token',
+  promptIn: 'prompt',
+  resultIn: 'result',
+}
+
 /** Where a segment happened, in words. */
 export function placeOf(summary: RunSummary, category: string, process: number, port: number): string {
   if (process < 0) return 'everywhere'
   const name = summary.processes[process]?.name ?? `process ${process}`
-  if (category.startsWith('wire.')) return `wire to ${name}${port === 0 ? '' : ` (${portName(port)})`}`
+  if (category.startsWith('wire.')) {
+    const carried = wireLoads[portName(port)]
+    return `wire to ${name}${carried === undefined ? '' : `, ${carried}`}`
+  }
   return name
 }
 
@@ -99,7 +109,7 @@ export function waterfall(summary: RunSummary, label: string, token: TokenAttrib
             return html`<rect x="${pct(low - token.startNs)}%" width="${pct(high - low)}%" y="2" height="16" style="fill:url(#band);pointer-events:none"/>`
           }),
         )}</svg>`,
-  )}<div class="axis" aria-hidden="true">${[0, 0.25, 0.5, 0.75, 1].map((part) => html`<span style="left:${part * 100}%">${formatNs(wallNs * part)}</span>`)}</div></div>
+  )}<div class="axis" aria-hidden="true">${[0, 0.25, 0.5, 0.75, 1].map((part) => html`<span style="left:${part * 100}%">${part === 0 ? '0' : formatNs(wallNs * part)}</span>`)}</div></div>
 <details><summary>All ${token.segments.length} segments as a table</summary><div class="wrap" tabindex="0" role="region" aria-label="Segments of the ${label}"><table><thead><tr><th class="r">From</th><th class="r">Length</th><th>Where</th><th>What</th><th>Waits for</th><th class="r">Clocks ±</th></tr></thead><tbody>${token.segments.map(
     (segment) =>
       html`<tr><td class="r">${formatNs(segment.startNs - token.startNs)}</td><td class="r">${formatNs(segment.endNs - segment.startNs)}</td><td>${placeOf(summary, segment.category, segment.process, segment.port)}</td><td><span class="key ${groupOf(segment.category)}" style="--c:var(--${groupOf(segment.category)})"></span>${categoryLabel(segment.category)}</td><td>${segment.reason ?? ''}</td><td class="r">${segment.uncertainNs > 0 ? formatNs(segment.uncertainNs) : ''}</td></tr>`,
@@ -116,7 +126,7 @@ export function positionColumns(positions: ReportData['positions']): Html {
   const first = positions[0]!
   const last = positions.at(-1)!
   return html`<div class="chart cols" role="img" tabindex="0" data-tips aria-label="Mean time a token by its number in its sequence, ${positions.length} columns from token ${first.from} (${formatNs(sums[0]!)}) to token ${last.to} (${formatNs(sums.at(-1)!)})">
-<div class="y" aria-hidden="true">${[0, 0.5, 1].map((part) => html`<span style="top:${(1 - part) * (height - 12) + 6}px">${formatNs(topNs * part)}</span>`)}</div>
+<div class="y" aria-hidden="true">${[0, 0.5, 1].map((part) => html`<span style="top:${(1 - part) * (height - 12) + 6}px">${part === 0 ? '0' : formatNs(topNs * part)}</span>`)}</div>
 <svg>${[0, 0.5, 1].map((part) => html`<line x1="0" x2="100%" y1="${(1 - part) * (height - 12) + 6}" y2="${(1 - part) * (height - 12) + 6}" style="stroke:var(--grid)"/>`)}${positions.map(
     (column, index) => {
       let y = height - 6

@@ -9,7 +9,8 @@ export const css = `
 --compute:#3f97d6;--convert:#2bbd93;--frame:#db8fbd;--send:#f0b429;--wire:#f07a2e;--relay:#cfc23a;--wait:#a9d9f5;--runtime:#a08fdc;--unattributed:#7d858e}}
 *{box-sizing:border-box}
 html{-webkit-text-size-adjust:100%}
-body{margin:0;background:var(--bg);color:var(--ink);font:15px/1.55 system-ui,-apple-system,"Segoe UI",Roboto,"Helvetica Neue",Arial,sans-serif;font-variant-numeric:tabular-nums}
+body{margin:0;background:var(--bg);color:var(--ink);font:15px/1.55 system-ui,-apple-system,"Segoe UI",Roboto,"Helvetica Neue",Arial,sans-serif;font-variant-numeric:tabular-nums;overflow-wrap:anywhere}
+td,th{overflow-wrap:normal}
 main,header,footer,nav{max-width:1360px;margin:0 auto;padding:0 clamp(14px,3vw,36px)}
 header{padding-top:30px}
 h1{font-size:clamp(22px,3vw,30px);line-height:1.2;letter-spacing:-.015em;margin:0;overflow-wrap:anywhere}
@@ -24,7 +25,7 @@ nav{padding-top:14px;padding-bottom:14px;display:flex;flex-wrap:wrap;gap:4px 16p
 a{color:var(--accent);text-decoration:none}a:hover{text-decoration:underline}
 section{background:var(--card);border:1px solid var(--line);border-radius:10px;padding:clamp(14px,2vw,24px);margin:0 0 18px;min-width:0}
 .mark{background:var(--warn-bg);color:var(--warn-ink);border-radius:8px;padding:9px 14px;margin-top:12px;font-weight:600}
-.verdict{display:grid;gap:20px}
+.verdict{display:grid;gap:20px;margin-top:12px}
 .verdict .kind{font:600 12.5px/1.3 var(--mono);letter-spacing:.04em;color:var(--accent)}
 .verdict .say{font-size:clamp(17px,1.7vw,21px);line-height:1.42;max-width:70ch;margin-top:6px;overflow-wrap:anywhere}
 .keys{display:grid;grid-template-columns:repeat(auto-fit,minmax(140px,1fr));gap:14px 24px;margin:0;border-top:1px solid var(--line);padding-top:16px}
@@ -45,11 +46,12 @@ th.r,td.r{text-align:right;white-space:nowrap}
 td.r+td:not(.r),th.r+th:not(.r){padding-left:10px}
 tbody tr:last-child td,tbody tr:last-child th{border-bottom:0}
 tfoot td{border-top:1px solid var(--line);border-bottom:0;font-weight:600}
+th.r:last-child,td.r:last-child{padding-right:0}th:first-child,td:first-child{min-width:118px}
 td.grow{min-width:150px}td.def{color:var(--soft);min-width:220px}
 code,pre{font:12.5px/1.5 var(--mono)}
 pre{margin:0 0 8px;padding:10px 12px;background:var(--track);border-radius:6px;overflow-x:auto}
 .n{white-space:nowrap}
-figure{margin:0 0 24px;min-width:0}figure:last-child{margin-bottom:0}
+figure{margin:0 0 24px;min-width:0}figure:last-child{margin-bottom:0}.wrap+figure{margin-top:24px}.tools+.lanes{max-height:min(80vh,900px)}
 figcaption{margin-bottom:8px;font-size:13.5px}figcaption b{color:var(--ink);font-size:15px;margin-right:8px}
 .chart{position:relative;border-radius:6px;min-width:0}
 :focus-visible{outline:2px solid var(--accent);outline-offset:3px}
@@ -67,7 +69,7 @@ figcaption{margin-bottom:8px;font-size:13.5px}figcaption b{color:var(--ink);font
 #tip[hidden]{display:none}
 .tools{display:flex;flex-wrap:wrap;gap:6px;margin-bottom:10px;align-items:center;font-size:13px;color:var(--soft)}
 button{font:inherit;font-size:13px;color:var(--ink);background:var(--card);border:1px solid var(--line);border-radius:6px;padding:3px 11px;min-height:30px;cursor:pointer}button:hover{border-color:var(--soft)}
-.lanes{overflow-y:auto;max-height:640px;touch-action:pan-y}
+.lanes{overflow-y:auto;touch-action:pan-y}
 .lanes text{font-size:11.5px;fill:var(--soft)}.lanes .head{font-weight:600;fill:var(--ink)}
 .two{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,420px),1fr));gap:24px}
 .u-wrap{max-width:100%}.u-legend{font-size:12.5px!important;text-align:left!important;color:var(--ink)}.u-legend th{color:var(--ink);white-space:normal}.u-legend td,.u-legend th{border:0;padding:1px 4px}
@@ -76,7 +78,7 @@ details{margin-top:8px}summary{cursor:pointer;font-size:13px;color:var(--accent)
 footer{color:var(--soft);font-size:13px;padding-top:6px;padding-bottom:40px}
 ul.plain{margin:0;padding-left:18px}ul.plain li{margin:4px 0;max-width:90ch;overflow-wrap:anywhere}
 .vh{position:absolute;width:1px;height:1px;overflow:hidden;clip-path:inset(50%);white-space:nowrap}
-@media (max-width:560px){.wf{grid-template-columns:74px minmax(0,1fr);gap:3px 8px}.keys{grid-template-columns:1fr 1fr}.keys dd{font-size:20px}}
+@media (max-width:560px){.wf{grid-template-columns:74px minmax(0,1fr);gap:3px 8px}.keys{grid-template-columns:1fr 1fr}.keys dd{font-size:20px}.wf .axis span:nth-child(even){display:none}.wrap table{min-width:500px}td code{display:none}td .key{margin-right:5px}.wrap:has(.def) td:first-child{min-width:104px}}
 @media print{:root{color-scheme:light;--bg:#fff;--card:#fff;--ink:#000;--soft:#444;--line:#ccc;--track:#f1f2f4}body{font-size:11px}
-nav,.tools,#tip{display:none}section{border:0;padding:0;border-radius:0;break-inside:auto}figure,tr,.wf{break-inside:avoid}.wrap,.lanes{overflow:visible;max-height:none}*{print-color-adjust:exact;-webkit-print-color-adjust:exact}}
+nav,.tools,#tip{display:none}section{border:0;padding:0;border-radius:0;break-inside:auto}figure,tr,.wf{break-inside:avoid}.wrap,.lanes,.tools+.lanes{overflow:visible;max-height:none}*{print-color-adjust:exact;-webkit-print-color-adjust:exact}}
 `

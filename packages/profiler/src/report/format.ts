@@ -47,7 +47,7 @@ function scaled(value: number, base: number, units: readonly string[]): string {
     unit++
   }
   const digits = Math.abs(scaledValue) >= 100 ? 0 : Math.abs(scaledValue) >= 10 ? 1 : 2
-  return `${minus(unit === 0 && Number.isInteger(value) ? String(value) : scaledValue.toFixed(digits))} ${units[unit]}`
+  return `${minus(unit === 0 && units[0] === 'ns' && Number.isInteger(value) ? String(value) : scaledValue.toFixed(digits))} ${units[unit]}`
 }
 
 function minus(text: string): string {

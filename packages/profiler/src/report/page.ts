@@ -4,7 +4,7 @@ import { createRequire } from 'node:module'
 import { categoryGroups, categoryLabel, groupOf } from '../categories.ts'
 import { portName } from '../export-tracks.ts'
 import type { AttributionTotals, RunSummary } from '../summary.ts'
-import { legend, patterns, placeOf, positionColumns, shareBar, waterfall } from './charts.ts'
+import { fill, legend, patterns, placeOf, positionColumns, shareBar, waterfall } from './charts.ts'
 import { css } from './css.ts'
 import type { ReportData } from './data.ts'
 import { formatBytes, formatCount, formatNs, formatPct, formatUnit } from './format.ts'
@@ -75,7 +75,7 @@ function sectionsOf(summary: RunSummary, data: ReportData): readonly Section[] {
     [
       'lanes',
       'Lanes over time',
-      'What each process did. Zoom with the buttons, + and −, or Ctrl and the wheel; drag to move; arrow keys step through spans.',
+      'What each process did. Zoom with the buttons, + and −, or Ctrl and the wheel; drag to move; arrow keys step through spans. What is thinner than a pixel is a bar as high as its share of that pixel.',
       or(
         'lanes',
         data.tracks.some((track) => track.spans.length > 0),
@@ -181,39 +181,59 @@ function table(
 }
 
 function metrics(summary: RunSummary): Html {
+  const intervals = summary.metrics.some((metric) => metric.low !== undefined && metric.high !== undefined)
   return table(
     'Metrics',
-    ['Metric', ['Value'], ['95 % interval'], ['Samples'], 'Definition'],
+    ['Metric', ['Value'], ...(intervals ? [['95 % interval'] as const] : []), ['Samples'], 'Definition'],
     summary.metrics.map((metric, at) => {
       const format = (value: number): string => formatUnit(value, metric.unit)
-      return html`<tr><td>${metric.label}</td><td class="r">${num(metric.value, format, `metrics.${at}.value`, metric.definition)}</td><td class="r">${metric.low !== undefined && metric.high !== undefined && html`${num(metric.low, format, `metrics.${at}.low`)} to ${num(metric.high, format, `metrics.${at}.high`)}`}</td><td class="r">${num(metric.samples, formatCount, `metrics.${at}.samples`)}</td><td class="def">${metric.definition}${metric.note !== undefined && html` <b>${metric.note}</b>`}</td></tr>`
+      const path = `metrics.${at}`
+      const { low, high } = metric
+      const interval =
+        low !== undefined &&
+        high !== undefined &&
+        html`${num(low, format, `${path}.low`)} to ${num(high, format, `${path}.high`)}`
+      return html`<tr><td>${metric.label}</td><td class="r">${num(metric.value, format, `${path}.value`, metric.definition)}</td>${intervals && html`<td class="r">${interval}</td>`}<td class="r">${num(metric.samples, formatCount, `${path}.samples`)}</td><td class="def">${metric.definition}${metric.note !== undefined && html` <b>${metric.note}</b>`}</td></tr>`
     }),
   )
 }
 
+/** Rows of an attribution that are shown at once; the smaller ones are one click away. */
+const mainRows = 12
+
 function attributionTables(summary: RunSummary): Html {
-  const one = (key: 'decode' | 'first', name: string): Html => {
-    const totals: AttributionTotals = summary.attribution![key]
-    if (totals.tokens === 0) return html`<p class="empty">${name}: the run has none.</p>`
-    const path = `attribution.${key}`
-    const top = Math.max(...totals.rows.map((row) => row.sharePct))
-    return html`<h3>${name}</h3>${table(
-      name,
-      ['What', 'Where', ['A token'], ['Share'], '', ['Total']],
-      totals.rows.map((row, at) => {
-        const group = groupOf(row.category)
-        return html`<tr><td><span class="key ${group}" style="--c:var(--${group})"></span>${categoryLabel(row.category)} <code class="sub">${row.category}</code></td><td>${placeOf(summary, row.category, row.process, row.port)}</td><td class="r">${num(row.perTokenNs, formatNs, `${path}.rows.${at}.perTokenNs`, 'Mean over tokens')}</td><td class="r">${num(row.sharePct, formatPct, `${path}.rows.${at}.sharePct`)}</td><td class="grow" aria-hidden="true"><svg width="100%" height="10"><rect width="${((100 * row.sharePct) / top).toFixed(2)}%" height="10" rx="2" style="${group === 'unattributed' ? 'fill:url(#grey)' : `fill:var(--${group})`}"/></svg></td><td class="r">${num(row.totalNs, formatNs, `${path}.rows.${at}.totalNs`)}</td></tr>`
-      }),
-      html`<tr><td>All</td><td>${num(totals.tokens, formatCount, `${path}.tokens`)} tokens</td><td class="r"><span class="n" title="wallNs / tokens">${formatNs(totals.wallNs / totals.tokens)}</span></td><td class="r">100 %</td><td></td><td class="r">${num(totals.wallNs, formatNs, `${path}.wallNs`)}</td></tr>`,
-    )}`
-  }
   const hidden = Object.entries(summary.attribution!.decode.hiddenNs)
     .filter(([, ns]) => ns > 0)
     .sort((a, b) => b[1] - a[1])
-  return html`${one('decode', 'Tokens after the first')}<details><summary>First tokens, from acceptance of the request</summary>${one('first', 'First tokens')}</details>${
+  return html`<h3>Tokens after the first</h3>${attributionTable(summary, 'decode', 'Tokens after the first')}${
     hidden.length > 0 &&
-    html`<p class="note">Beside this, in parallel and so not part of the sum: ${hidden.map(([category], at) => html`${at > 0 && ', '}${categoryLabel(category)} ${num(summary.attribution!.decode.hiddenNs[category], formatNs, `attribution.decode.hiddenNs.${category}`)}`)}.</p>`
-  }`
+    html`<p class="note">Beside this, in parallel and so not part of the sum: ${hidden.map(([category, ns], at) => html`${at > 0 && ', '}${categoryLabel(category)} ${num(ns, formatNs, `attribution.decode.hiddenNs.${category}`)}`)}.</p>`
+  }<details><summary>First tokens, from acceptance of the request</summary>${attributionTable(summary, 'first', 'First tokens')}</details>`
+}
+
+function attributionTable(summary: RunSummary, key: 'decode' | 'first', name: string): Html {
+  const totals: AttributionTotals = summary.attribution![key]
+  if (totals.tokens === 0) return html`<p class="empty">${name}: the run has none.</p>`
+  const path = `attribution.${key}`
+  const top = totals.rows[0]!.sharePct
+  const head = ['What', 'Where', ['A token'], ['Share'], '', ['Total']] as const
+  const rows = totals.rows.map((row, at) => {
+    const group = groupOf(row.category)
+    return html`<tr><td><span class="key ${group}" style="--c:var(--${group})"></span>${categoryLabel(row.category)} <code class="sub">${row.category}</code></td><td>${placeOf(summary, row.category, row.process, row.port)}</td><td class="r">${num(row.perTokenNs, formatNs, `${path}.rows.${at}.perTokenNs`, 'Mean over tokens')}</td><td class="r">${num(row.sharePct, formatPct, `${path}.rows.${at}.sharePct`)}</td><td class="grow" aria-hidden="true"><svg width="100%" height="10"><rect width="${((100 * row.sharePct) / top).toFixed(2)}%" height="10" rx="2" style="${fill(group)}"/></svg></td><td class="r">${num(row.totalNs, formatNs, `${path}.rows.${at}.totalNs`)}</td></tr>`
+  })
+  // Unattributed time is never among what is folded away.
+  const shown = rows.filter((_, at) => at < mainRows || totals.rows[at]!.category === 'UNATTRIBUTED')
+  const folded = rows.filter((row) => !shown.includes(row))
+  const foldedNs = sum(totals.rows.filter((_, at) => folded.includes(rows[at]!)).map((row) => row.totalNs))
+  const rest =
+    folded.length > 0 &&
+    html`<tr><td>${folded.length} smaller ones</td><td></td><td class="r">${formatNs(foldedNs / totals.tokens)}</td><td class="r">${formatPct((100 * foldedNs) / Math.max(1, totals.wallNs))}</td><td></td><td class="r">${formatNs(foldedNs)}</td></tr>`
+  return html`${table(
+    name,
+    head,
+    shown,
+    html`${rest}<tr><td>All</td><td>${num(totals.tokens, formatCount, `${path}.tokens`)} tokens</td><td class="r"><span class="n" title="wallNs / tokens">${formatNs(totals.wallNs / totals.tokens)}</span></td><td class="r">100 %</td><td></td><td class="r">${num(totals.wallNs, formatNs, `${path}.wallNs`)}</td></tr>`,
+  )}${folded.length > 0 && html`<details><summary>The ${folded.length} smaller ones</summary>${table(`${name}, smaller ones`, head, folded)}</details>`}`
 }
 
 function lanes(summary: RunSummary, data: ReportData): Html {
@@ -243,14 +263,26 @@ function lanes(summary: RunSummary, data: ReportData): Html {
 }
 
 function whatIf(summary: RunSummary): Html {
-  return html`${curve('whatif', 'Gain against reduction', 'Predicted gain in time per token against how much shorter one category gets; the table below has all points')}<details open><summary>All points</summary>${table(
+  const reductions = [...new Set(summary.whatIf.map((row) => row.reductionPct))].sort((a, b) => a - b)
+  const subjects = new Map<string, { row: RunSummary['whatIf'][number]; at: Map<number, number> }>()
+  summary.whatIf.forEach((row, at) => {
+    const key = `${row.category}/${row.process}/${row.port}`
+    const subject = subjects.get(key) ?? { row, at: new Map<number, number>() }
+    subject.at.set(row.reductionPct, at)
+    subjects.set(key, subject)
+  })
+  const cell = (at: number | undefined): Html =>
+    at === undefined
+      ? html`<td class="r">—</td>`
+      : html`<td class="r">${num(summary.whatIf[at]!.gainPctFrozen, formatPct, `whatIf.${at}.gainPctFrozen`, 'Recorded order kept; predicted by replay, not measured')} / ${num(summary.whatIf[at]!.gainPctRequeued, formatPct, `whatIf.${at}.gainPctRequeued`, 'Work in order of arrival; predicted by replay, not measured')}</td>`
+  return html`${curve('whatif', 'Gain against reduction', 'Predicted gain in time per token against how much shorter one category gets; the table below has all points')}<h3>Gain: recorded order kept / in order of arrival</h3>${table(
     'What if',
-    ['What', 'Where', ['Shorter by'], ['Gain, order kept'], ['Gain, by arrival']],
-    summary.whatIf.map((row, at) => {
+    ['What', 'Where', ...reductions.map((pct) => [`−${formatCount(pct)} %`] as const)],
+    [...subjects.values()].map(({ row, at }) => {
       const group = groupOf(row.category)
-      return html`<tr><td><span class="key ${group}" style="--c:var(--${group})"></span>${categoryLabel(row.category)}</td><td>${placeOf(summary, row.category, row.process, row.port)}</td><td class="r">${num(row.reductionPct, formatPct, `whatIf.${at}.reductionPct`)}</td><td class="r">${num(row.gainPctFrozen, formatPct, `whatIf.${at}.gainPctFrozen`, 'Predicted by replay, not measured')}</td><td class="r">${num(row.gainPctRequeued, formatPct, `whatIf.${at}.gainPctRequeued`, 'Predicted by replay, not measured')}</td></tr>`
+      return html`<tr><td><span class="key ${group}" style="--c:var(--${group})"></span>${categoryLabel(row.category)}</td><td>${placeOf(summary, row.category, row.process, row.port)}</td>${reductions.map((pct) => cell(at.get(pct)))}</tr>`
     }),
-  )}</details>`
+  )}`
 }
 
 function memory(summary: RunSummary, data: ReportData): Html {

@@ -160,6 +160,16 @@ function show(host: HTMLElement, curve: Curve): void {
           { ...axis, label: `${curve.x} (${curve.xUnit})`, size: 34 },
           { ...axis, label: `${curve.y} (${curve.yUnit})`, size: 46 },
         ],
+        legend: {
+          markers: {
+            width: 2,
+            stroke: (_, at) => color(curve.series[at - 1]?.color ?? 'soft'),
+            fill: (_, at) => {
+              const series = curve.series[at - 1]
+              return series === undefined || series.dash !== undefined ? 'transparent' : color(series.color)
+            },
+          },
+        },
         cursor: { drag: { x: true, y: false } },
         series: [
           { label: curve.x, value: value(curve.xUnit) },

@@ -77,7 +77,7 @@ function start(chart: HTMLElement, tools: HTMLElement): void {
       [1e3, 'µs'],
     ] as const)
       if (ns >= unit) return `${Number((ns / unit).toPrecision(3))} ${name}`
-    return `${ns} ns`
+    return ns === 0 ? '0' : `${ns} ns`
   }
   function element(
     name: string,
@@ -88,6 +88,14 @@ function start(chart: HTMLElement, tools: HTMLElement): void {
     for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, String(value))
     if (text !== undefined) made.textContent = text
     return made
+  }
+  function box(x: number, y: number, width: number, height: number): string {
+    return `M${x.toFixed(1)} ${y.toFixed(1)}h${width.toFixed(1)}v${height.toFixed(1)}h-${width.toFixed(1)}z`
+  }
+  function add(paths: Map<string, string[]>, key: string, path: string): void {
+    const list = paths.get(key)
+    if (list === undefined) paths.set(key, [path])
+    else list.push(path)
   }
   function clip(text: string, width: number): string {
     const fits = Math.floor(width / 6.4)
@@ -129,7 +137,8 @@ function start(chart: HTMLElement, tools: HTMLElement): void {
         }),
       )
       const paths = new Map<string, string[]>()
-      const lastX = new Map<string, number>()
+      // Spans thinner than a pixel, summed for each colour and pixel.
+      const thin = new Map<string, Float64Array>()
       const { spans } = track
       for (let at = 0; at < spans.length; at += fields) {
         const startNs = spans[at + 1]!
@@ -137,18 +146,22 @@ function start(chart: HTMLElement, tools: HTMLElement): void {
         if (startNs + spanNs < fromNs || startNs > toNs) continue
         const depth = Math.min(2, spans[at + 3]!)
         const x0 = Math.max(0, (startNs - fromNs) * perNs)
-        const x1 = Math.min(width, Math.max((startNs + spanNs - fromNs) * perNs, x0 + 0.8))
-        const group = data.spanNames[spans[at]!]!.group
-        const key = `${depth}/${group}`
-        // What ends within a pixel that this colour already has would not be seen.
-        if (x1 - (lastX.get(key) ?? -1) < 0.5) continue
-        lastX.set(key, x1)
-        const y0 = y + 2 + depth * 4
-        const d = `M${(left + x0).toFixed(1)} ${y0}h${(x1 - x0).toFixed(1)}v${rowHeight - 5 - depth * 4}h-${(x1 - x0).toFixed(1)}z`
-        const list = paths.get(key)
-        if (list === undefined) paths.set(key, [d])
-        else list.push(d)
+        const x1 = Math.min(width, (startNs + spanNs - fromNs) * perNs)
+        const key = `${depth}/${data.spanNames[spans[at]!]!.group}`
+        if (x1 - x0 < 1) {
+          const sums = thin.get(key) ?? new Float64Array(Math.ceil(width) + 1)
+          thin.set(key, sums)
+          sums[Math.floor(x0)]! += Math.max(0, x1 - x0)
+          continue
+        }
+        add(paths, key, box(left + x0, y + 2 + depth * 4, x1 - x0, rowHeight - 5 - depth * 4))
       }
+      for (const [key, sums] of thin)
+        sums.forEach((share, x) => {
+          const full = rowHeight - 5
+          const height = Math.min(full, Math.max(2, share * full))
+          if (share > 0) add(paths, key, box(left + x, y + 2 + full - height, 1, height))
+        })
       for (const [key, list] of [...paths].sort(([a], [b]) => (a < b ? -1 : 1)))
         parts.push(element('path', { d: list.join(''), style: `fill:var(--${key.slice(2)})` }))
       y += rowHeight
