@@ -48,14 +48,13 @@ export function alignClocks(trace: RunTrace, options: AlignOptions = {}): RunClo
   const probes = probesOf(trace)
   const messages = messagesOf(trace)
   const names = processes.map(({ name }) => name)
-  const measured = fitPairs(probes, messages, names, [...processes.keys()])
-
   const hosts = hostsOf(processes.length, options.sameHost ?? false)
+  const measured = fitPairs(probes, messages, names, [...processes.keys()], hosts)
   const isDeclared = hosts.some((host, i) => host !== i)
   for (const fit of measured) {
     if (hosts[fit.from] === hosts[fit.to] && !fit.canBeOneClock) throw notOneClock(fit, names)
   }
-  const fits = isDeclared ? fitPairs(probes, messages, names, hosts) : measured
+  const fits = isDeclared ? fitPairs(probes, messages, names, hosts, hosts) : measured
   const routes = reference === undefined ? new Map<number, Route>() : routesTo(hosts[reference]!, fits)
 
   const unaligned: number[] = []
@@ -123,6 +122,7 @@ function fitPairs(
   messages: readonly Passage[],
   names: readonly string[],
   clocks: readonly number[],
+  hosts: readonly number[],
 ): PairFit[] {
   const pairs = new Map<string, { from: number; to: number; probes: Probe[]; messages: Passage[] }>()
   const pairOf = (p: number, q: number) => {
@@ -140,7 +140,9 @@ function fitPairs(
     const [from, to] = [clocks[message.from]!, clocks[message.to]!]
     if (from !== to) pairOf(from, to).messages.push({ ...message, from, to })
   }
-  return [...pairs.values()].flatMap((pair) => fitPair(pair, names) ?? [])
+  return [...pairs.values()].flatMap(
+    (pair) => fitPair({ ...pair, sameHost: hosts[pair.from] === hosts[pair.to] }, names) ?? [],
+  )
 }
 
 /** Direct neighbours of the reference first, then chains in the order of their round trips. */

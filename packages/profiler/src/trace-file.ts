@@ -77,8 +77,10 @@ export async function writeTrace(dir: string, trace: RunTrace): Promise<void> {
 /**
  * Writes a trace in parts into a folder, which must be empty or missing. From the first part on the folder can be read with
  * {@link readTrace}; until it is finished it is marked as not complete. A process that is killed loses the part it was writing.
+ * Throws `FILE` for a folder that is not empty or cannot be made.
  */
-export function traceWriter(dir: string): TraceWriter {
+export async function traceWriter(dir: string): Promise<TraceWriter> {
+  await prepare(dir).catch((error: unknown) => Promise.reject(SeamError.from(error, 'FILE')))
   let stored: StoredTrace | undefined
   let before: Promise<void> = Promise.resolve()
 
@@ -90,7 +92,6 @@ export function traceWriter(dir: string): TraceWriter {
   }
 
   async function append(next: StoredTrace, spans: readonly Float64Array[]): Promise<void> {
-    if (stored === undefined) await prepare(dir)
     const known = stored?.processes
     if (known !== undefined && known.length !== next.processes.length) {
       throw new SeamError(

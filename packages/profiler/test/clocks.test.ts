@@ -220,6 +220,17 @@ describe('processes of one host', () => {
     )
   })
 
+  it('do not bend against themselves when a path between them gets longer', () => {
+    let calls = 0
+    const longer = (): SimulatedPath => ({
+      thereNs: () => (calls++ < 900 ? 150e3 : 350e3) + exponential(random, 9e3),
+      backNs: () => 150e3 + exponential(random, 9e3),
+    })
+    const run = simulate([shared, shared, shared], longer, 30)
+    const { maps } = alignClocks(run, { sameHost: true })
+    expect(maps.map(({ offsetNs }) => offsetNs)).toEqual([0, 0, 0])
+  })
+
   it('share the map of their host with a process that recorded no probe', () => {
     const clocks = [shared, { startNs: 4e12, ppm: -3 }, shared]
     const two = simulate(clocks, path(random, 60e3, 9e3, 9e3), 6)

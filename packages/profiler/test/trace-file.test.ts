@@ -111,7 +111,7 @@ describe('a trace in a folder', () => {
     const dir = fresh()
     await writeTrace(dir, run())
     await expect(writeTrace(dir, run({ level: 2 }))).rejects.toEqual(failsWith('FILE', 'never overwritten'))
-    await expect(traceWriter(dir).part(run())).rejects.toEqual(failsWith('FILE', 'never overwritten'))
+    await expect(traceWriter(dir)).rejects.toEqual(failsWith('FILE', 'never overwritten'))
     expect((await readTrace(dir)).level).toBe(1)
   })
 
@@ -123,7 +123,8 @@ describe('a trace in a folder', () => {
     for (const trace of wrong) {
       const dir = fresh()
       await expect(writeTrace(dir, trace)).rejects.toEqual(failsWith('USAGE', ''))
-      await expect(traceWriter(dir).part(trace)).rejects.toEqual(failsWith('USAGE', ''))
+      const writer = await traceWriter(dir)
+      await expect(writer.part(trace)).rejects.toEqual(failsWith('USAGE', ''))
     }
   })
 })
@@ -132,7 +133,7 @@ describe('a trace in parts', () => {
   it('is readable and marked after every part, and whole when finished', async () => {
     const dir = fresh()
     const whole = run()
-    const writer = traceWriter(dir)
+    const writer = await traceWriter(dir)
     const emittedNs: number[] = []
     const parts = [cut(whole, 0, 400), cut(whole, 400, 400), cut(whole, 400, 1000)]
     for (const [i, part] of parts.entries()) {
@@ -153,7 +154,7 @@ describe('a trace in parts', () => {
   it('takes parts that nobody waits for in their order, as they stood', async () => {
     const dir = fresh()
     const whole = run()
-    const writer = traceWriter(dir)
+    const writer = await traceWriter(dir)
     const emittedNs = [20]
     const sequences = [{ ...whole.sequences[0]!, emittedNs, tokens: [5] }]
     writer.part({ ...cut(whole, 0, 3), sequences })
@@ -167,12 +168,12 @@ describe('a trace in parts', () => {
 
   it('is written again as a whole where parts are missing', async () => {
     const dir = fresh()
-    const writer = traceWriter(dir)
+    const writer = await traceWriter(dir)
     await writer.part(cut(run(), 0, 10))
     await writer.finish(run())
     expect(await readTrace(dir)).toEqual({ ...run(), losses: [] })
     const only = fresh()
-    await traceWriter(only).finish(run())
+    await (await traceWriter(only)).finish(run())
     expect(await readTrace(only)).toEqual({ ...run(), losses: [] })
     expect(readdirSync(root).filter((name) => name.includes('partial'))).toEqual([])
   })
@@ -180,9 +181,12 @@ describe('a trace in parts', () => {
   it('tells of a failure with every later call', async () => {
     const file = join(root, 'a-file')
     writeFileSync(file, '')
-    const writer = traceWriter(join(file, 'run'))
+    await expect(traceWriter(join(file, 'run'))).rejects.toEqual(failsWith('FILE', ''))
+    const dir = fresh()
+    const writer = await traceWriter(dir)
+    rmSync(dir, { recursive: true })
     writer.part(run())
-    await expect(writer.finish(run())).rejects.toEqual(failsWith('FILE', ''))
+    await expect(writer.finish(run())).rejects.toEqual(failsWith('FILE', 'ENOENT'))
   })
 
   it('keeps every safe part of a process that is killed', async () => {
@@ -220,7 +224,7 @@ describe('a trace in parts', () => {
 describe('damage', () => {
   async function written(complete: boolean): Promise<string> {
     const dir = fresh()
-    const writer = traceWriter(dir)
+    const writer = await traceWriter(dir)
     await writer.part(cut(run(), 0, 600))
     await writer.part(cut(run(), 600, 1000))
     if (complete) await writer.finish(run())

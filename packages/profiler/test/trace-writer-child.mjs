@@ -2,7 +2,7 @@
 import { traceWriter } from '../dist/index.js'
 
 const [dir, settings] = process.argv.slice(2)
-const writer = traceWriter(dir)
+const writer = await traceWriter(dir)
 const emittedNs = []
 for (let part = 0; ; part++) {
   emittedNs.push(part + 1)
