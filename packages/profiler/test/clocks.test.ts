@@ -222,7 +222,10 @@ describe('processes of one host', () => {
 
   it('do not bend against themselves when a path swaps its slow direction for a while', () => {
     let calls = 0
-    const isSwapped = (more = 0) => (calls += more) > 800 && calls < 1600
+    const isSwapped = (more = 0) => {
+      calls += more
+      return calls > 800 && calls < 1600
+    }
     const swapping = (): SimulatedPath => ({
       thereNs: () => (isSwapped(1) ? 350e3 : 50e3) + exponential(random, 9e3),
       backNs: () => (isSwapped() ? 50e3 : 350e3) + exponential(random, 9e3),
