@@ -6,6 +6,7 @@
 
 export { type AlignedRun, alignRun } from './aligned.ts'
 export { attribute, attributeRun } from './attribution.ts'
+export { type CategoryGroup, categoryGroups, categoryLabel, groupLabels, groupOf } from './categories.ts'
 export {
   type AlignOptions,
   alignClocks,
@@ -14,7 +15,11 @@ export {
   type PairClock,
   type RunClocks,
 } from './clocks.ts'
+export { type ChromeTrace, chromeTrace } from './export-chrome.ts'
+export { type OtelTraces, otel } from './export-otel.ts'
+export { type SpeedscopeFile, speedscope } from './export-speedscope.ts'
 export { type Instruments, peakRssBytes, processInstruments, spanCostNs } from './instruments.ts'
+export { type LiveFrame, renderLive } from './live.ts'
 export {
   type EdgeBytes,
   metrics,
@@ -23,7 +28,18 @@ export {
   type SequenceMetrics,
   type Throughput,
 } from './metrics.ts'
+export { type ReportData, reportData } from './report/data.ts'
+export { reportHtml } from './report/page.ts'
 export { type SpanRing, type SpanRingOptions, spanRing } from './span-ring.ts'
+export {
+  attributionTotals,
+  type BytesRow,
+  type MetricRow,
+  type RunSummary,
+  runSummary,
+  summaryJson,
+  type WhatIfRow,
+} from './summary.ts'
 export * from './trace.ts'
 export {
   type ReadTraceOptions,

@@ -1,4 +1,3 @@
-import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { SeamError } from '@seamline/core'
 import type { LayerRange } from '@seamline/gguf'
@@ -93,7 +92,6 @@ async function run(context: Context, options: ProfileOptions): Promise<ExitCode>
   }
   if (paced === undefined) warnOfThreads(ui, local.stages.length, local.engine.threads)
   const out = options.out ?? join(modelDir(), 'profiles', new Date().toISOString().replaceAll(':', '-'))
-  await mkdir(out, { recursive: true })
   const writer = await traceWriter(out)
   const live = options.follow === true ? followProfile(ui) : undefined
   const recording: RecordOptions = {
@@ -103,7 +101,7 @@ async function run(context: Context, options: ProfileOptions): Promise<ExitCode>
     ),
     settings: { ...settings, command: ['seamline', ...process.argv.slice(2)], model: model ?? 'paced' },
     onPart(part) {
-      writer.part(part)
+      void writer.part(part).catch(() => {}) // the first failure comes out of finish()
       live?.show(part)
     },
     ...(live === undefined ? {} : { flushMs: 500 }),
