@@ -282,6 +282,8 @@ describe.skipIf(!existsSync(browserPath))('the report in a browser', () => {
     expect(await page.locator('#whatif .empty').textContent()).toContain(
       'the replay did not reproduce the run.',
     )
+    expect(await page.locator('#lanes .empty').textContent()).toContain('level 0')
+    expect(await page.locator('#metrics .empty').textContent()).toContain('cut before')
     for (const id of ['metrics', 'tokens', 'lanes', 'positions', 'itl', 'bytes', 'clocks', 'limits'])
       expect(await page.locator(`#${id} .empty`).count()).toBe(1)
     expect(await overflow(page)).toBe(0)

@@ -1,12 +1,12 @@
-/** The report's style: system fonts, one colour for each group of categories (after Okabe and Ito's palette), light, dark and print. */
+/** The report's style: system fonts, one colour for each group of categories (kept apart for every kind of colour vision: test/colors.test.ts), light, dark and print. */
 export const css = `
 :root{color-scheme:light dark;--bg:#fbfbfa;--card:#fff;--ink:#16191d;--soft:#565d66;--line:#e2e4e7;--grid:#ecedef;--accent:#0b62a8;
 --warn-bg:#fff4dc;--warn-ink:#6b4700;--track:#f1f2f4;--hatch:#16191d;
---compute:#0072b2;--convert:#009e73;--frame:#b85c93;--send:#e69f00;--wire:#d55e00;--relay:#8a7f00;--wait:#8ccbf0;--runtime:#6f5aa8;--unattributed:#9aa0a6;
+--compute:#0860ba;--convert:#08a270;--frame:#b75597;--send:#dda713;--wire:#c34c06;--relay:#f3ec22;--wait:#9adbe8;--runtime:#3b3c41;--unattributed:#9aa0a6;
 --mono:ui-monospace,"SF Mono",Menlo,Consolas,"DejaVu Sans Mono",monospace}
 @media (prefers-color-scheme:dark){:root{--bg:#121417;--card:#1a1d21;--ink:#eceef0;--soft:#a6adb6;--line:#30353b;--grid:#262a2f;--accent:#7cbcf2;
 --warn-bg:#3a2c0a;--warn-ink:#ffdf9a;--track:#23272c;--hatch:#eceef0;
---compute:#3f97d6;--convert:#2bbd93;--frame:#db8fbd;--send:#f0b429;--wire:#f07a2e;--relay:#cfc23a;--wait:#a9d9f5;--runtime:#a08fdc;--unattributed:#7d858e}}
+--compute:#4488d9;--convert:#30d098;--frame:#d37dae;--send:#f8bc16;--wire:#ec7230;--relay:#fdf684;--wait:#add4fa;--runtime:#745848;--unattributed:#7d858e}}
 *{box-sizing:border-box}
 html{-webkit-text-size-adjust:100%}
 body{margin:0;background:var(--bg);color:var(--ink);font:15px/1.55 system-ui,-apple-system,"Segoe UI",Roboto,"Helvetica Neue",Arial,sans-serif;font-variant-numeric:tabular-nums;overflow-wrap:anywhere}

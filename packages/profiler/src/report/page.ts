@@ -42,7 +42,7 @@ function sectionsOf(summary: RunSummary, data: ReportData): readonly Section[] {
   const or = (id: string, present: boolean, body: () => Html): Html =>
     present
       ? body()
-      : html`<p class="empty">Nothing to show: ${summary.missing[id] ?? (summary.level === 0 ? 'the run was recorded at level 0, without spans.' : 'the run has no such data.')}</p>`
+      : html`<p class="empty">Nothing to show: ${summary.missing[id] ?? absence(summary, id)}</p>`
   return [
     ['verdict', 'Verdict', '', verdict(summary)],
     [
@@ -130,6 +130,13 @@ function sectionsOf(summary: RunSummary, data: ReportData): readonly Section[] {
       ),
     ],
   ]
+}
+
+/** Why a section is empty, where nobody said. */
+function absence(summary: RunSummary, id: string): string {
+  if (summary.level === 0 && ['attribution', 'lanes', 'whatIf', 'clocks'].includes(id))
+    return 'the run was recorded at level 0, without spans.'
+  return summary.complete ? 'the run has none.' : 'the run was cut before it had any.'
 }
 
 function subtitle({ settings: s, complete }: RunSummary): string {

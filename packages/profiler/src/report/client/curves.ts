@@ -104,7 +104,7 @@ const curves: Readonly<Record<string, () => Curve>> = {
       ],
       series: names.flatMap(([name], index) => [
         { label: name, color: colors[index]! },
-        { label: `${name}, order kept`, color: colors[index]!, dash: [5, 4] },
+        { label: '↳ order kept', color: colors[index]!, dash: [5, 4] },
       ]),
     }
   },
