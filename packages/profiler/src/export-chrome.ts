@@ -1,5 +1,13 @@
 import { SpanName, spanTagParts } from '@seamline/core'
-import { commonSpans, messages, portName, spanNames, toCommonNs, type TrackSpan, tracks } from './export-tracks.ts'
+import {
+  commonSpans,
+  messages,
+  portName,
+  spanNames,
+  type TrackSpan,
+  toCommonNs,
+  tracks,
+} from './export-tracks.ts'
 import type { Attribution, ClockAlignment, RunTrace } from './trace.ts'
 
 /** An event of the Chrome trace event format; `ts` and `dur` in µs with three decimals, so that every ns is kept. */
@@ -145,7 +153,12 @@ export function chromeTrace(
   return {
     traceEvents: events,
     displayTimeUnit: 'ns',
-    otherData: { originNs, clock: 'last stage', complete: String(trace.complete), model: trace.settings.model },
+    otherData: {
+      originNs,
+      clock: 'last stage',
+      complete: String(trace.complete),
+      model: trace.settings.model,
+    },
   }
 }
 

@@ -1,10 +1,13 @@
 import { createHash } from 'node:crypto'
 import { spanTagParts } from '@seamline/core'
 import { earliestNs } from './export-chrome.ts'
-import { commonSpans, portName, spanNames, toCommonNs, type TrackSpan, tracks } from './export-tracks.ts'
+import { commonSpans, portName, spanNames, type TrackSpan, toCommonNs, tracks } from './export-tracks.ts'
 import type { ClockAlignment, RunTrace } from './trace.ts'
 
-type OtelValue = { readonly stringValue: string } | { readonly intValue: string } | { readonly boolValue: boolean }
+type OtelValue =
+  | { readonly stringValue: string }
+  | { readonly intValue: string }
+  | { readonly boolValue: boolean }
 
 export interface OtelAttribute {
   readonly key: string
