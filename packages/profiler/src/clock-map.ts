@@ -13,7 +13,7 @@ export function placedBand(
 ): { readonly lowNs: number; readonly highNs: number } {
   const { band } = map
   const half = clockUncertaintyNs(map, ownNs)
-  if (half === Number.POSITIVE_INFINITY) return { lowNs: -half, highNs: half }
+  if (half === Infinity) return { lowNs: -half, highNs: half }
   const after = band.findIndex(({ atNs }) => atNs >= ownNs)
   const to = band[after === -1 ? band.length - 1 : Math.max(1, after)]!
   const from = band[band.indexOf(to) - 1]!

@@ -59,8 +59,22 @@ export function walkBack(run: RunIndex, sequence: SequenceTrace, index: number):
   const messages: (Message | undefined)[] = []
   const tags = new Set<number>()
 
+  /** Set while the walk is past a process of which nothing is recorded. */
+  let isLost = false
+
   function visit(at: ProcessIndex, startNs: number, endNs: number, tiles: readonly Tile<Charge>[]): void {
     visits.push({ at, startNs, endNs, tiles })
+  }
+  function come(message: Message): void {
+    messages.push(
+      isLost || message.sentNs === undefined || message.firstNs === undefined ? undefined : message,
+    )
+    isLost = false
+  }
+  /** Without a stamp of when the token left, two ways and the stay between them are one way of which nothing is known. */
+  function lose(): void {
+    messages.pop()
+    isLost = true
   }
   function own(...mine: readonly number[]): ReadonlySet<number> {
     for (const tag of mine) tags.add(tag)
@@ -86,12 +100,13 @@ export function walkBack(run: RunIndex, sequence: SequenceTrace, index: number):
         const message = arriving.at(-1)!
         const mine = own(...rows(at, row), message.tag)
         const enterNs = entered(at, message, mine, leaveNs)
-        visit(at, enterNs, leaveNs, tiles(at, enterNs, leaveNs, mine, stay(run, at, row)))
+        if (leaveNs === -Infinity) lose()
+        else visit(at, enterNs, leaveNs, tiles(at, enterNs, leaveNs, mine, stay(run, at, row)))
         const ways = arriving.reverse()
         for (const [i, way] of ways.entries()) {
           const isStart = s === 0 && i === ways.length - 1
           leaveNs = left(way, isStart ? own(...leaving) : own(way.tag, ...rows(way.from, row)))
-          messages.push(isWhole(way) ? way : undefined)
+          come(way)
           if (isStart) {
             const fromNs = Math.max(startNs, leaveNs)
             visit(last, startNs, fromNs, tiles(last, startNs, fromNs, own(...leaving)))
@@ -99,7 +114,8 @@ export function walkBack(run: RunIndex, sequence: SequenceTrace, index: number):
             const result = ways[i + 1]!
             const mine = own(way.tag, result.tag)
             const enterNs = entered(coordinator, result, mine, leaveNs)
-            visit(coordinator, enterNs, leaveNs, tiles(coordinator, enterNs, leaveNs, mine))
+            if (leaveNs === -Infinity) lose()
+            else visit(coordinator, enterNs, leaveNs, tiles(coordinator, enterNs, leaveNs, mine))
           }
         }
       }
@@ -125,8 +141,9 @@ export function walkBack(run: RunIndex, sequence: SequenceTrace, index: number):
       const mine = own(chunk)
       const enterNs = entered(at, message, mine, cursorNs)
       parts.unshift(tiles(at, enterNs, cursorNs, mine, stay(run, at, chunk)))
-      visit(at, enterNs, leaveNs, parts.flat())
-      messages.push(isWhole(message) ? message : undefined)
+      if (leaveNs === -Infinity) lose()
+      else visit(at, enterNs, leaveNs, parts.flat())
+      come(message)
       leaveNs = left(message, own(chunk))
     }
     const mine = own(spanTag(sequence.sequence, 0), ...chunks)
@@ -137,10 +154,6 @@ export function walkBack(run: RunIndex, sequence: SequenceTrace, index: number):
     visit(coordinator, startNs, fromNs, tiles(coordinator, startNs, fromNs, mine))
   }
   return { visits: visits.reverse(), messages: messages.reverse(), tags }
-}
-
-function isWhole({ sentNs, firstNs }: Message): boolean {
-  return sentNs !== undefined && firstNs !== undefined
 }
 
 /** When the token came into `at`: with the first byte of its message, else with the first that is recorded of it. */

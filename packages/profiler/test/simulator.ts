@@ -81,6 +81,7 @@ export function simulate(options: SimulatedRun): Simulation {
   const { requests = sequences, promptTokens = 4, chunkTokens = 8, rowsPerStep = 1 } = options
   const { delayNs = [], bytesPerNs = 0, bytesPerRow = 1024, jitter = 0, seed = 1 } = options
   const { window = Infinity } = options
+  const throughCoordinator = options.throughCoordinator === true && stages > 1
   const truth: (Draw & { tag: number; ns: number })[] = []
   const names = ['coordinator', ...Array.from({ length: stages }, (_, i) => `stage ${i}`), 'relay']
   const records: number[][] = names.map(() => [])
@@ -134,7 +135,7 @@ export function simulate(options: SimulatedRun): Simulation {
 
   // ---- links
 
-  const links = new Map<string, { freeNs: number; sentBytes: number }>()
+  const links = new Map<string, { freeNs: number; arrivedNs: number; sentBytes: number }>()
 
   /** Encodes and sends from `atNs` on; `received` is posted to the loop of `to` with the time at which all is in memory. */
   function send(
@@ -155,7 +156,7 @@ export function simulate(options: SimulatedRun): Simulation {
     record(from, SpanName.frameEncode, atNs, encodedNs, tag, bytes, outPort)
     record(from, SpanName.send, encodedNs, calledNs, tag, bytes, outPort)
     const key = `${from} ${to}`
-    const link = links.get(key) ?? { freeNs: 0, sentBytes: 0 }
+    const link = links.get(key) ?? { freeNs: 0, arrivedNs: 0, sentBytes: 0 }
     links.set(key, link)
     const hop = outPort === SpanPort.hiddenOut ? from - 1 : stages - 1
     const queuedNs = cost('send.queue', place, outPort, tag)
@@ -181,7 +182,10 @@ export function simulate(options: SimulatedRun): Simulation {
         firstNs = untilNs
       }
     }
+    // Bytes come in the order in which they were sent.
+    firstNs = Math.max(firstNs, link.arrivedNs)
     const lastNs = firstNs + serialNs
+    link.arrivedNs = lastNs
     heap.push(firstNs, () =>
       loops[to]!.post((startNs) => {
         const headerNs = startNs + cost('frame.decode', to - 1, inPort, tag)
@@ -350,7 +354,7 @@ export function simulate(options: SimulatedRun): Simulation {
     }
 
     function sendTokens({ rows }: Job, atNs: number): number {
-      const chosen = rows.filter(({ sample }) => sample).map((row) => tokenAfter(row, atNs))
+      const chosen = rows.filter(({ sample }) => sample).map(tokenAfter)
       if (chosen.length === 0) return atNs
       const going = chosen.filter(({ last }) => !last).map(({ row }) => row)
       let cursorNs = atNs
@@ -365,10 +369,7 @@ export function simulate(options: SimulatedRun): Simulation {
         }
         return first.poke(arrivedNs)
       }
-      const done = (all: typeof chosen, atNs: number) => {
-        for (const { row, last } of all) if (last) first.ended(row.sequence, atNs)
-      }
-      if (going.length > 0 && stages > 1 && options.throughCoordinator !== true) {
+      if (going.length > 0 && stages > 1 && !throughCoordinator) {
         cursorNs = dispatch(process, cursorNs, tagOf(going[0]!), SpanPort.tokensOut)
         const [out, into] = [SpanPort.tokensOut, SpanPort.tokensIn]
         const fed = (receivedNs: number) => feed(going, receivedNs, 1)
@@ -377,7 +378,7 @@ export function simulate(options: SimulatedRun): Simulation {
       const tag = tagOf(chosen[0]!.row)
       cursorNs = send(process, 0, SpanPort.resultOut, SpanPort.resultIn, tag, 0, cursorNs, (receivedNs) => {
         let handledNs = dispatch(0, receivedNs, tag, SpanPort.resultIn)
-        if (options.throughCoordinator === true && going.length > 0) {
+        if (throughCoordinator && going.length > 0) {
           const [out, into] = [SpanPort.tokensOut, SpanPort.tokensIn]
           const fed = (receivedNs: number) => feed(going, receivedNs, 1)
           handledNs = send(0, 1, out, into, tagOf(going[0]!), 0, handledNs, fed)
@@ -387,11 +388,10 @@ export function simulate(options: SimulatedRun): Simulation {
           handledNs += cost('emit', -1, SpanPort.resultIn, tagOf(row))
           record(0, SpanName.emit, fromNs, handledNs, tagOf(row), 0, SpanPort.resultIn)
           emitted[row.sequence]!.push(handledNs)
-          if (last) finished(row.sequence, handledNs)
+          if (last) finished(row.sequence)
         }
         return handledNs
       })
-      done(chosen, cursorNs)
       if (stages === 1 && going.length > 0) return feed(going, cursorNs, process)
       return cursorNs
     }
@@ -402,7 +402,7 @@ export function simulate(options: SimulatedRun): Simulation {
       returned(sequence: number) {
         for (const group of groups) if (group.some((row) => row.sequence === sequence)) groups.delete(group)
       },
-      ended(sequence: number, _atNs: number) {
+      ended(sequence: number) {
         this.returned(sequence)
         active.delete(sequence)
       },
@@ -415,7 +415,7 @@ export function simulate(options: SimulatedRun): Simulation {
     return untilNs
   }
 
-  function tokenAfter(row: Row, _atNs: number) {
+  function tokenAfter(row: Row) {
     const position = row.position + row.tokenCount
     const last = position - promptTokens + 1 >= tokens
     const next: Row = { sequence: row.sequence, position, tokenCount: 1, sample: true }
@@ -430,7 +430,6 @@ export function simulate(options: SimulatedRun): Simulation {
   let opened = 0
 
   function request() {
-    if (opened === requests) return
     const sequence = opened++
     active.add(sequence)
     emitted[sequence] = []
@@ -454,18 +453,26 @@ export function simulate(options: SimulatedRun): Simulation {
   }
 
   let running = 0
-  function finished(_sequence: number, _atNs: number) {
+  let begun = 0
+  function begin(atNs: number) {
+    if (begun === requests) return
+    begun++
+    running++
+    heap.push(atNs, request)
+  }
+  function finished(sequence: number) {
     running--
-    if (opened < requests) {
-      running++
-      heap.push(nowNs + 1000, request)
-    }
+    // The stages are told that it has ended, which may let a step of others begin.
+    heap.push(nowNs + (delayNs.at(-1) ?? 0), () =>
+      loops[1]!.post((atNs) => {
+        chain[0]!.ended(sequence)
+        return chain[0]!.poke(atNs)
+      }),
+    )
+    begin(nowNs + 1000)
   }
 
-  for (let i = 0; i < sequences; i++) {
-    running++
-    heap.push(i * 1000, request)
-  }
+  for (let i = 0; i < sequences; i++) begin(i * 1000)
   const { gcEveryNs } = options
   if (gcEveryNs !== undefined) {
     for (let process = 0; process <= stages; process++) {
@@ -481,9 +488,11 @@ export function simulate(options: SimulatedRun): Simulation {
       heap.push(gcEveryNs * (0.3 + 0.1 * process), collect)
     }
   }
+  let events = 0
   for (let event = heap.pop(); event !== undefined; event = heap.pop()) {
     nowNs = event.atNs
     event.run()
+    if (++events > 1e6) throw new Error(`no end after 10^6 events: ${JSON.stringify(options)}`)
   }
 
   const processes = names
