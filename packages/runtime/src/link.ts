@@ -64,7 +64,7 @@ export interface Link {
   readonly sentSteps: number
   /** Bytes waiting in the transport. */
   readonly queuedBytes: number
-  /** End of the last message's way into memory: where the owner's own work begins. 0 while nothing is measured. */
+  /** End of the last message's way into memory: where the owner's own work begins. */
   readonly receivedNs: number
   /** Names what its two directions carry; until then tensors and tokens are not measured. */
   label(ports: LinkPorts): void
@@ -281,6 +281,7 @@ function linkCore(
       if (isMeasured(message)) noteArrival(message, payload)
       else {
         frameNs = 0
+        receivedNs = lastHeardNs
         verify(message, payload)
       }
       if (message.kind === 'heartbeat') checkCount(message.sentSteps)
