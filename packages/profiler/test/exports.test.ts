@@ -1,3 +1,4 @@
+import { SPAN_RECORD_LENGTH, SpanName } from '@seamline/core'
 import { Ajv } from 'ajv'
 import { describe, expect, it } from 'vitest'
 import { type ChromeEvent, chromeTrace } from '../src/export-chrome.ts'
@@ -5,6 +6,7 @@ import { otel } from '../src/export-otel.ts'
 import { speedscope } from '../src/export-speedscope.ts'
 import { handTrace } from './hand-trace.ts'
 import { sample } from './sample.ts'
+import { simulate } from './simulator.ts'
 
 const made = sample()
 const hand = handTrace()
@@ -12,6 +14,27 @@ const hand = handTrace()
 describe('chromeTrace', () => {
   const whole = chromeTrace(made.trace, made.alignment, made.attribution)
   const small = chromeTrace(hand.trace, hand.alignment)
+  // Tokens through the coordinator, a relay on the second hop, steps of two rows, clocks that are apart.
+  const simulated = simulate({
+    stages: 3,
+    sequences: 3,
+    tokens: 12,
+    rowsPerStep: 2,
+    relayHop: 1,
+    throughCoordinator: true,
+    gcEveryNs: 3e6,
+    jitter: 0.3,
+    computeNs: [400_000, 700_000, 500_000],
+    delayNs: [100_000, 200_000, 100_000],
+    costsNs: { 'frame.encode': 10_000, 'send.call': 20_000, dispatch: 15_000, sample: 30_000 },
+    bytesPerNs: 1,
+    promptTokens: 24,
+    clocks: [
+      { offsetNs: 5e6, drift: 1e-6 },
+      { offsetNs: -7e6, drift: 0 },
+    ],
+  })
+  const roundabout = chromeTrace(simulated.trace, simulated.alignment)
 
   it('puts every process on one clock and keeps ns', () => {
     const slices = small.traceEvents.filter((event) => event.ph === 'X')
@@ -38,6 +61,7 @@ describe('chromeTrace', () => {
   it.each([
     ['by hand', small],
     ['of a whole run', whole],
+    ['with a relay, through the coordinator', roundabout],
   ])('has slices that nest on every thread: %s', (_, trace) => {
     for (const slices of byThread(trace.traceEvents).values()) {
       const open: number[] = []
@@ -69,6 +93,16 @@ describe('chromeTrace', () => {
         expect(slices.some((slice) => slice.startNs <= at && at <= slice.endNs)).toBe(true)
       }
     }
+  })
+
+  it('has an arrow for every message of a run with a relay, through the coordinator', () => {
+    const sent = simulated.trace.processes.flatMap(({ spans }) =>
+      Array.from({ length: spans.length / SPAN_RECORD_LENGTH }, (_, at) => spans[at * SPAN_RECORD_LENGTH]),
+    )
+    const count = sent.filter((name) => name === SpanName.sendQueue).length
+    expect(count).toBeGreaterThan(100)
+    expect(roundabout.traceEvents.filter((event) => event.ph === 's').length).toBe(count)
+    expect(roundabout.traceEvents.some((event) => event.name === 'relayOut')).toBe(true)
   })
 
   it('has an async track for each sequence, with its tokens', () => {

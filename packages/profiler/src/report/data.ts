@@ -42,7 +42,6 @@ export interface ReportData {
 const groupOfSpan: Readonly<Record<string, CategoryGroup>> = {
   compute: 'compute',
   sample: 'compute',
-  submit: 'compute',
   resume: 'compute',
   codecEncode: 'convert',
   codecDecode: 'convert',
@@ -57,6 +56,7 @@ const groupOfSpan: Readonly<Record<string, CategoryGroup>> = {
   relayQueue: 'relay',
   relayOut: 'relay',
   stageQueue: 'wait',
+  submit: 'wait',
   creditWait: 'wait',
   cpuWait: 'wait',
   loopCpuWait: 'wait',

@@ -214,7 +214,7 @@ function attributionTables(summary: RunSummary): Html {
     .sort((a, b) => b[1] - a[1])
   return html`<h3>Tokens after the first</h3>${attributionTable(summary, 'decode', 'Tokens after the first')}${
     hidden.length > 0 &&
-    html`<p class="note">Beside this, in parallel and so not part of the sum: ${hidden.map(([category, ns], at) => html`${at > 0 && ', '}${categoryLabel(category)} ${num(ns, formatNs, `attribution.decode.hiddenNs.${category}`)}`)}.</p>`
+    html`<p class="note">Beside this, in parallel and so not part of the sum, over all of these tokens: ${hidden.map(([category, ns], at) => html`${at > 0 && ', '}${categoryLabel(category)} ${num(ns, formatNs, `attribution.decode.hiddenNs.${category}`)}`)}.</p>`
   }<details><summary>First tokens, from acceptance of the request</summary>${attributionTable(summary, 'first', 'First tokens')}</details>`
 }
 

@@ -151,7 +151,7 @@ function start(chart: HTMLElement, tools: HTMLElement): void {
         if (x1 - x0 < 1) {
           const sums = thin.get(key) ?? new Float64Array(Math.ceil(width) + 1)
           thin.set(key, sums)
-          sums[Math.floor(x0)]! += Math.max(0, x1 - x0)
+          sums[Math.floor(x0)]! += Math.max(1e-6, x1 - x0)
           continue
         }
         add(paths, key, box(left + x0, y + 2 + depth * 4, x1 - x0, rowHeight - 5 - depth * 4))
