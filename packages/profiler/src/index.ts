@@ -30,6 +30,8 @@ export {
 } from './metrics.ts'
 export { type ReportData, reportData } from './report/data.ts'
 export { reportHtml } from './report/page.ts'
+export { type ReplayOptions, type ReplayPolicy, type ReplayResult, replay } from './replay.ts'
+export { type Cost, type ReplayModel, replayModel } from './replay-model.ts'
 export { type SpanRing, type SpanRingOptions, spanRing } from './span-ring.ts'
 export {
   attributionTotals,
@@ -49,3 +51,4 @@ export {
   traceWriter,
   writeTrace,
 } from './trace-file.ts'
+export * from './what-if.ts'

@@ -1,0 +1,386 @@
+import { SpanName, SpanPort, spanTag, spanTagParts } from '@seamline/core'
+import type { AlignedRun } from './aligned.ts'
+import { placed } from './clock-map.ts'
+import { categoryOf, loopNames, type Message, type ProcessIndex, type Span } from './steps.ts'
+import type { Category, Segment } from './trace.ts'
+
+/** A duration that a replay spends, as it was recorded. A what-if is a function from these to other durations. */
+export interface Cost {
+  readonly category: Category
+  /** Index in the trace; for a wire the receiving process. */
+  readonly process: number
+  /** A `SpanPort`; 0 for what belongs to no link. */
+  readonly port: number
+  readonly ns: number
+  /** Of the frame, where it has one. */
+  readonly bytes: number
+}
+
+/** A frame: costs of the sender's loop, of the wire, and of the receiver's loop. */
+export interface Frame {
+  readonly from: number
+  readonly to: number
+  readonly outPort: number
+  /** On the sender's loop, in order; the last is the call of `send`. */
+  readonly sending: readonly Cost[]
+  readonly queue: Cost
+  /** To the first byte, parts of a relay among them. */
+  readonly first: readonly Cost[]
+  /** From the first byte to the last. It also holds the link. */
+  readonly rest: Cost
+  readonly header: Cost
+  /** On the receiver's loop once the frame is whole, before what each row costs. */
+  readonly receiving: readonly Cost[]
+}
+
+/** One step on one stage. */
+export interface StageStep {
+  readonly id: number
+  readonly stage: number
+  readonly rows: readonly number[]
+  readonly sequences: readonly number[]
+  readonly isDecode: boolean
+  /** When its first row was positioned in the order in which the stage began its steps. */
+  readonly order: number
+  /** By row: on the loop of stage 0 when its token has come. */
+  readonly arriving: readonly Cost[]
+  readonly ready: Cost
+  readonly decode: Cost
+  readonly submit: Cost
+  readonly compute: readonly Cost[]
+  readonly sync: Cost
+  readonly finishing: readonly Cost[]
+  /** To the next stage. */
+  readonly hidden: { readonly frame: Frame; readonly to: number } | undefined
+  /** Tokens to stage 0, in one frame or by way of the coordinator; without frames on the only stage. */
+  readonly tokens: { readonly frames: readonly Frame[]; readonly rows: readonly number[] } | undefined
+  /** Tokens to the coordinator and what handing on each of them costs. */
+  readonly result: { readonly frame: Frame; readonly rows: readonly number[]; readonly emits: readonly Cost[] } | undefined
+}
+
+export interface RequestModel {
+  readonly sequence: number
+  readonly tokens: number
+  readonly promptTokens: number
+  /** When it was accepted; where `after` says which request had to end first, how long after that. */
+  readonly acceptedNs: number
+  readonly after: number | undefined
+  readonly chunks: readonly { readonly gapNs: number; readonly frame: Frame; readonly step: number }[]
+  /** As recorded, from its acceptance. */
+  readonly emittedNs: readonly number[]
+}
+
+export interface StageModel {
+  readonly process: number
+  /** Steps that may be on their way to the next stage, and how long after one has left that is known. */
+  readonly window: number
+  readonly creditNs: number
+}
+
+/** Everything that {@link replay} needs, taken from a trace once. */
+export interface ReplayModel {
+  readonly stages: readonly StageModel[]
+  readonly coordinator: number
+  readonly steps: readonly StageStep[]
+  /** On stage 0, by row. */
+  readonly stepOfRow: ReadonlyMap<number, number>
+  readonly requests: readonly RequestModel[]
+  readonly sequencesInFlight: number
+  readonly rowsPerStep: number
+  /** How long it takes stage 0 to learn that a sequence has ended. */
+  readonly endNs: number
+  readonly makespanNs: number
+}
+
+/** Takes the durations of a run and their order apart from when things happened: waits are not in it, a replay makes its own. */
+export function replayModel(aligned: AlignedRun): ReplayModel {
+  const { run, alignment, hops } = aligned
+  const { coordinator, stages, trace } = run
+  const last = stages.at(-1)!
+  const on = (at: ProcessIndex, ns: number) => placed(alignment.maps[at.process]!, ns)
+
+  function cost(category: Category, at: ProcessIndex, port: number, ns: number, bytes = 0): Cost {
+    return { category, process: at.process, port, ns: Math.max(0, ns), bytes }
+  }
+  /** The loop's time for `span` alone, without what it holds. */
+  function alone(at: ProcessIndex, span: Span): number {
+    const inner = at.loop
+      .between(span.startNs, span.endNs)
+      .filter((other) => other !== span && other.endNs - other.startNs < span.endNs - span.startNs)
+    return uncovered(span.startNs, span.endNs, inner)
+  }
+  function spanCost(at: ProcessIndex, name: SpanName, tag: number, port: SpanPort): Cost {
+    const span = at.find(name, tag, port)
+    return cost(categoryOf(name)!, at, port, span === undefined ? 0 : alone(at, span), span?.bytes ?? 0)
+  }
+
+  function frameOf(message: Message, before: readonly Cost[]): Frame {
+    const { from, to, tag, outPort, inPort, sentNs, firstNs, bytes } = message
+    const isWhole = sentNs !== undefined && firstNs !== undefined
+    const startNs = isWhole ? on(from, sentNs) : 0
+    const endNs = isWhole ? Math.max(startNs, on(to, firstNs)) : 0
+    const way = isWhole ? hops.split(message, to, startNs, endNs, 0, new Set([tag])) : []
+    const of = (category: Category) => way.filter((segment) => segment.category === category)
+    const length = (segments: readonly Segment[]) =>
+      segments.reduce((sum, { startNs, endNs }) => sum + endNs - startNs, 0)
+    const relays = (['relay.in', 'relay.queue', 'relay.out'] as const).flatMap((category) => {
+      const parts = of(category)
+      return parts.length === 0
+        ? []
+        : [{ category, process: parts[0]!.process, port: inPort, ns: length(parts), bytes }]
+    })
+    const header = spanCost(to, SpanName.frameDecode, tag, inPort)
+    const receive = to.find(SpanName.receive, tag, inPort)
+    const restNs = receive === undefined ? 0 : receive.endNs - receive.startNs
+    const call = from.find(SpanName.send, tag, outPort)
+    return {
+      ...{ from: from.process, to: to.process, outPort, header },
+      sending: [
+        ...before,
+        spanCost(from, SpanName.frameEncode, tag, outPort),
+        cost('send.call', from, outPort, call === undefined ? 0 : call.endNs - call.startNs, bytes),
+      ],
+      queue: cost('send.queue', from, outPort, 0, bytes),
+      first: [cost('wire.first', to, inPort, length(of('wire.first')) + length(of('gc')), bytes), ...relays],
+      // Bytes come in while the header is read.
+      rest: cost('wire.rest', to, inPort, restNs > 0 ? restNs + header.ns : 0, bytes),
+      receiving: inPort === SpanPort.hiddenIn ? [spanCost(to, SpanName.checksum, tag, inPort)] : [],
+    }
+  }
+
+  const steps: StageStep[] = []
+  const idOf = stages.map(() => new Map<number, number>())
+  const stepAt = (stage: number, row: number) => idOf[stage]?.get(stages[stage]!.leadOf(row))
+  const promptOf = new Map(trace.sequences.map(({ sequence, promptTokens }) => [sequence, promptTokens]))
+  const leads = stages.map((at) =>
+    [...at.byTag.keys()]
+      .filter((tag) => at.find(SpanName.compute, tag) !== undefined && promptOf.has(spanTagParts(tag).sequence))
+      .map((tag) => ({ tag, startedNs: startOf(at, tag) }))
+      .sort((a, b) => a.startedNs - b.startedNs),
+  )
+  let id = 0
+  for (const [s, found] of leads.entries()) for (const { tag } of found) idOf[s]!.set(tag, id++)
+
+  for (const [s, at] of stages.entries()) {
+    for (const [order, { tag }] of leads[s]!.entries()) {
+      const rows = at.rowsOf(tag)
+      const isDecode = spanTagParts(tag).position >= promptOf.get(spanTagParts(tag).sequence)!
+      const inPort = s > 0 ? SpanPort.hiddenIn : isDecode ? SpanPort.tokensIn : SpanPort.promptIn
+      const arrivals = s === 0 ? rows : [tag]
+      const compute = at.find(SpanName.compute, tag)!
+      const wait = at.find(SpanName.cpuWait, tag)
+      const waitedNs = wait === undefined ? 0 : wait.endNs - wait.startNs
+      const sample = at.find(SpanName.sample, tag)
+      const submit = at.find(SpanName.submit, tag)
+      const resume = at.find(SpanName.resume, tag)
+      const others = (line: readonly Span[]) => line.filter((span) => span.tag !== tag)
+      const submitNs =
+        submit === undefined
+          ? 0
+          : uncovered(submit.startNs, submit.endNs, others(at.engine.between(submit.startNs, submit.endNs)))
+      const syncNs =
+        resume === undefined
+          ? 0
+          : uncovered(resume.startNs, resume.endNs, [
+              ...others(at.loop.between(resume.startNs, resume.endNs)),
+            ])
+      const next = s + 1 < stages.length ? stepAt(s + 1, tag) : undefined
+      const out = SpanPort.hiddenOut
+      const encode = spanCost(at, SpanName.codecEncode, tag, out)
+      const nexts = rows.map(run.nextTag)
+      const going = at === last ? nexts.filter((row) => stepAt(0, row) !== undefined) : []
+      const ways = going.length > 0 ? run.tokenMessages(tag) : []
+      const result = at === last ? run.resultMessage(tag) : undefined
+      const dispatchTo = (message: Message, port: SpanPort) => spanCost(message.from, SpanName.dispatch, message.tag, port)
+      steps.push({
+        id: idOf[s]!.get(tag)!,
+        ...{ stage: s, rows, isDecode, order },
+        sequences: rows.map((row) => spanTagParts(row).sequence),
+        arriving: arrivals.map((row) => spanCost(at, SpanName.dispatch, row, inPort)),
+        ready: cost('stage.queue', at, SpanPort.none, 0),
+        decode: spanCost(at, SpanName.codecDecode, tag, SpanPort.hiddenIn),
+        submit: cost('compute.submit', at, SpanPort.none, submitNs),
+        compute: [
+          cost('compute.device', at, SpanPort.none, compute.endNs - compute.startNs - waitedNs),
+          cost('cpu.wait', at, SpanPort.none, waitedNs),
+          cost('sample', at, SpanPort.none, sample === undefined ? 0 : sample.endNs - sample.startNs),
+        ],
+        sync: cost('compute.sync', at, SpanPort.none, syncNs),
+        finishing: at === last ? [] : [{ ...encode, category: 'convert.encode' }],
+        hidden:
+          next === undefined
+            ? undefined
+            : {
+                to: next,
+                frame: frameOf(run.hiddenMessage(s + 1, stages[s + 1]!.leadOf(tag)), [
+                  spanCost(at, SpanName.dispatch, tag, out),
+                  spanCost(at, SpanName.checksum, tag, out),
+                ]),
+              },
+        tokens:
+          going.length === 0
+            ? undefined
+            : { rows: going, frames: ways.map((way) => frameOf(way, [dispatchTo(way, way.outPort)])) },
+        result:
+          result?.sentNs === undefined
+            ? undefined
+            : {
+                rows: nexts,
+                frame: withDispatch(frameOf(result, [dispatchTo(result, SpanPort.resultOut)]), result),
+                emits: nexts.map((row) => emitCost(row, result)),
+              },
+      })
+    }
+  }
+
+  function withDispatch(frame: Frame, { to, tag, inPort }: Message): Frame {
+    return { ...frame, receiving: [...frame.receiving, spanCost(to, SpanName.dispatch, tag, inPort)] }
+  }
+  /** From the end of the loop's own work for a frame until the caller has its token. */
+  function emitCost(row: number, { tag }: Message): Cost {
+    const emit = coordinator.find(SpanName.emit, row)
+    const handled = coordinator.find(SpanName.dispatch, tag, SpanPort.resultIn)
+    const fromNs = Math.max(emit?.startNs ?? 0, handled?.endNs ?? 0)
+    return cost('emit', coordinator, SpanPort.resultIn, emit === undefined ? 0 : emit.endNs - fromNs)
+  }
+
+  return {
+    stages: stages.map((at, s) => ({ process: at.process, ...credit(aligned, s, leads) })),
+    coordinator: coordinator.process,
+    steps: steps.sort((a, b) => a.id - b.id),
+    stepOfRow: new Map(steps.filter(({ stage }) => stage === 0).flatMap(({ rows, id }) => rows.map((row) => [row, id]))),
+    requests: requests(aligned, (row) => stepAt(0, row), frameOf),
+    sequencesInFlight: trace.settings.sequences,
+    rowsPerStep: trace.settings.rowsPerStep,
+    endNs: endDelay(aligned),
+    makespanNs: recordedMakespanNs(aligned),
+  }
+}
+
+function startOf(at: ProcessIndex, tag: number): number {
+  return at.find(SpanName.stageQueue, tag)?.endNs ?? at.find(SpanName.compute, tag)!.startNs
+}
+
+/** The length of `[startNs, endNs]` outside of `spans`, which are sorted by start. */
+function uncovered(startNs: number, endNs: number, spans: readonly Span[]): number {
+  let freeNs = 0
+  let cursorNs = startNs
+  for (const span of spans) {
+    if (span.startNs > cursorNs) freeNs += Math.min(span.startNs, endNs) - cursorNs
+    cursorNs = Math.max(cursorNs, Math.min(endNs, span.endNs))
+  }
+  return freeNs + Math.max(0, endNs - cursorNs)
+}
+
+/** The window of the link behind stage `s`, from the most steps that were beyond it at once, where credit was ever missing. */
+function credit(
+  { run, alignment }: AlignedRun,
+  s: number,
+  leads: readonly (readonly { readonly tag: number; readonly startedNs: number }[])[],
+): { readonly window: number; readonly creditNs: number } {
+  const at = run.stages[s]!
+  const behind = run.stages[s + 1]
+  const free = { window: Infinity, creditNs: 0 }
+  if (behind === undefined) return free
+  const blocked = new Set(leads[s]!.map(({ tag }) => tag).filter((tag) => at.find(SpanName.creditWait, tag) !== undefined))
+  if (blocked.size === 0) return free
+  const releases = leads[s + 1]!
+    .map(({ tag }) => placed(alignment.maps[behind.process]!, leftNs(behind, tag, run.nextTag)))
+    .sort((a, b) => a - b)
+  const starts = leads[s]!.map(({ tag, startedNs }) => ({
+    atNs: placed(alignment.maps[at.process]!, startedNs),
+    isBlocked: blocked.has(tag),
+  }))
+  let window = 1
+  let released = 0
+  for (const [n, { atNs, isBlocked }] of starts.entries()) {
+    while (released < releases.length && releases[released]! <= atNs) released++
+    if (isBlocked) window = Math.max(window, n + 1 - released)
+  }
+  const delays = starts.flatMap(({ atNs, isBlocked }, n) => {
+    const release = releases[n - window]
+    return isBlocked && release !== undefined && release <= atNs ? [atNs - release] : []
+  })
+  return { window, creditNs: median(delays) }
+}
+
+/** When a stage was done with a step: its last frame is with the transport. */
+function leftNs(at: ProcessIndex, tag: number, nextTag: (tag: number) => number): number {
+  let doneNs = at.find(SpanName.resume, tag)?.endNs ?? at.find(SpanName.compute, tag)!.endNs
+  for (const [row, port] of [
+    [tag, SpanPort.hiddenOut],
+    [nextTag(tag), SpanPort.tokensOut],
+    [nextTag(tag), SpanPort.resultOut],
+  ] as const)
+    doneNs = Math.max(doneNs, at.find(SpanName.send, row, port)?.endNs ?? 0)
+  return doneNs
+}
+
+function requests(
+  { run, alignment }: AlignedRun,
+  stepOf: (row: number) => number | undefined,
+  frameOf: (message: Message, before: readonly Cost[]) => Frame,
+): RequestModel[] {
+  const { coordinator, trace } = run
+  const map = alignment.maps[coordinator.process]!
+  const endNs = (emittedNs: readonly number[]) => emittedNs.at(-1) ?? Infinity
+  const inOrder = trace.sequences.filter(({ emittedNs }) => emittedNs.length > 0)
+  const used = new Set<number>()
+  return [...inOrder]
+    .sort((a, b) => a.acceptedNs - b.acceptedNs)
+    .map((sequence, nth) => {
+      const { sequence: id, promptTokens, emittedNs } = sequence
+      const acceptedNs = Math.round(sequence.acceptedNs)
+      // Closed loop: the request that ended last before this one, each once.
+      const before = inOrder
+        .filter((other) => endNs(other.emittedNs) <= acceptedNs && !used.has(other.sequence))
+        .sort((a, b) => endNs(b.emittedNs) - endNs(a.emittedNs))[0]
+      const after = nth < trace.settings.sequences ? undefined : before
+      if (after !== undefined) used.add(after.sequence)
+      let doneNs = acceptedNs
+      const chunks = run.chunksOf(sequence).flatMap((position) => {
+        const tag = spanTag(id, position)
+        const step = stepOf(tag)
+        if (step === undefined) return []
+        const message = run.promptMessage(tag)
+        const encode = coordinator.find(SpanName.frameEncode, tag, SpanPort.promptOut)
+        const gapNs = Math.max(0, (encode?.startNs ?? doneNs) - doneNs)
+        doneNs = coordinator.find(SpanName.send, tag, SpanPort.promptOut)?.endNs ?? encode?.endNs ?? doneNs
+        return [{ gapNs, frame: frameOf(message, []), step }]
+      })
+      return {
+        ...{ sequence: id, tokens: emittedNs.length, promptTokens, chunks },
+        acceptedNs: after === undefined ? placed(map, acceptedNs) : acceptedNs - Math.round(after.emittedNs.at(-1)!),
+        after: after?.sequence,
+        emittedNs: emittedNs.map((atNs) => Math.round(atNs) - acceptedNs),
+      }
+    })
+}
+
+function endDelay({ run, alignment }: AlignedRun): number {
+  const delays = run.trace.sequences.flatMap((sequence) => {
+    const { sentNs, firstNs, from, to } = run.promptMessage(spanTag(sequence.sequence, 0))
+    if (sentNs === undefined || firstNs === undefined) return []
+    return [placed(alignment.maps[to.process]!, firstNs) - placed(alignment.maps[from.process]!, sentNs)]
+  })
+  return Math.max(0, Math.min(...delays, Infinity) === Infinity ? 0 : Math.min(...delays))
+}
+
+function recordedMakespanNs({ run }: AlignedRun): number {
+  let firstNs = Infinity
+  let lastNs = -Infinity
+  for (const { acceptedNs, emittedNs } of run.trace.sequences) {
+    if (emittedNs.length === 0) continue
+    firstNs = Math.min(firstNs, acceptedNs)
+    lastNs = Math.max(lastNs, emittedNs.at(-1)!)
+  }
+  return lastNs - firstNs
+}
+
+function median(values: readonly number[]): number {
+  if (values.length === 0) return 0
+  return [...values].sort((a, b) => a - b)[values.length >> 1]!
+}
+
+/** The names of spans that keep a loop, for those who want to tell loop costs from others. */
+export const isLoopSpan = (name: SpanName): boolean => loopNames.has(name)
