@@ -10,7 +10,7 @@ import {
 } from './export-tracks.ts'
 import type { Attribution, ClockAlignment, RunTrace } from './trace.ts'
 
-/** An event of the Chrome trace event format; `ts` and `dur` in µs with three decimals, so that every ns is kept. */
+/** An event of the Chrome trace event format; `ts` and `dur` in µs with a fraction, so that every ns is kept. */
 export interface ChromeEvent {
   readonly ph: 'X' | 'M' | 'b' | 'e' | 'n' | 's' | 'f' | 'C' | 'i'
   readonly name: string
@@ -79,7 +79,7 @@ export function chromeTrace(
         pid: track.process + 1,
         tid,
         ts: us(span.startNs),
-        dur: (span.endNs - span.startNs) / 1000,
+        dur: durationUs(span.startNs - originNs, span.endNs - originNs),
         args: spanArgs(span),
       })
     }
@@ -140,7 +140,7 @@ export function chromeTrace(
           pid,
           tid: token.sequence + 1,
           ts: us(segment.startNs),
-          dur: (segment.endNs - segment.startNs) / 1000,
+          dur: durationUs(segment.startNs - originNs, segment.endNs - originNs),
           args: {
             token: token.index,
             place: trace.processes[segment.process]?.name ?? '',
@@ -160,6 +160,15 @@ export function chromeTrace(
       model: trace.settings.model,
     },
   }
+}
+
+/**
+ * A length in µs that ends where the next slice begins for readers that add it to the start in floating point: 3 decimals where
+ * that holds, else the difference of the two numbers.
+ */
+function durationUs(startNs: number, endNs: number): number {
+  const short = (endNs - startNs) / 1000
+  return startNs / 1000 + short === endNs / 1000 ? short : endNs / 1000 - startNs / 1000
 }
 
 function spanArgs(span: TrackSpan): Record<string, string | number> {
