@@ -1,6 +1,5 @@
 import {
   type CodecFactory,
-  type Connection,
   type ConnectionHandler,
   type FramingFactory,
   monotonicClock,
@@ -91,6 +90,7 @@ export function slowCodec(make: CodecFactory, { busy }: Injector): CodecFactory 
 export function slowUnmeasured(make: CodecFactory, { busy }: Injector): CodecFactory {
   return (options) => {
     const codec = make(options)
+    let asked = 0
     let made = false
     queueMicrotask(() => {
       made = true
@@ -98,7 +98,8 @@ export function slowUnmeasured(make: CodecFactory, { busy }: Injector): CodecFac
     return {
       ...codec,
       maxEncodedBytes(rows, columns) {
-        if (made) busy()
+        // Asked before the payload is read and again when it is there.
+        if (made && asked++ % 2 === 1) busy()
         return codec.maxEncodedBytes(rows, columns)
       },
     }
@@ -117,36 +118,6 @@ export function slowFraming(make: FramingFactory, { busy }: Injector): FramingFa
       },
     }
   }
-}
-
-/** Hands what is sent to the transport late, in its order. */
-export function slowSender(transport: Transport, delay: Injector): Transport {
-  return wrapped(transport, (connection) => {
-    let last = Promise.resolve()
-    return {
-      ...passing(connection),
-      send(bytes, released) {
-        last = last.then(
-          () =>
-            new Promise((resolve) => {
-              delay.later(() => {
-                try {
-                  connection.send(bytes, released)
-                } catch {
-                  released?.()
-                }
-                resolve()
-              })
-            }),
-        )
-        return true
-      },
-      async close(options) {
-        await last
-        return connection.close(options)
-      },
-    }
-  })
 }
 
 /** Delivers what arrives late, in its order: to the receiver a longer wire. */
@@ -211,7 +182,7 @@ export function slowExecutor(executor: StageExecutor, delay: Injector, sink: Spa
   }
 }
 
-type Parts = Pick<WorkerOptions, 'executor' | 'transports' | 'framings' | 'codecs' | 'holdMs'>
+type Parts = Pick<WorkerOptions, 'executor' | 'transports' | 'framings' | 'codecs' | 'holdMs' | 'holdSendMs'>
 
 /** The parts of a worker with a delay in one of them. */
 export function withInjection(injection: Injection | undefined, sink: SpanSink, parts: Parts): Parts {
@@ -228,7 +199,7 @@ export function withInjection(injection: Injection | undefined, sink: SpanSink, 
     case 'framing':
       return { ...parts, framings: parts.framings.map((make) => slowFraming(make, delay)) }
     case 'sender-queue':
-      return { ...parts, transports: mapped(parts.transports, (transport) => slowSender(transport, delay)) }
+      return { ...parts, holdSendMs: delayMs }
     case 'wire':
       return { ...parts, transports: mapped(parts.transports, (transport) => slowWire(transport, delay)) }
     case 'compute':
@@ -237,35 +208,5 @@ export function withInjection(injection: Injection | undefined, sink: SpanSink, 
       return { ...parts, holdMs: delayMs }
     default:
       return parts
-  }
-}
-
-function wrapped(transport: Transport, wrap: (connection: Connection) => Connection): Transport {
-  const around = new WeakMap<Connection, Connection>()
-  const of = (connection: Connection) => {
-    const found = around.get(connection) ?? wrap(connection)
-    around.set(connection, found)
-    return found
-  }
-  return {
-    ...transport,
-    dial: async (address, accept, options) =>
-      of(await transport.dial(address, (connection) => accept(of(connection)), options)),
-    listen: (address, accept, options) =>
-      transport.listen(address, (connection) => accept(of(connection)), options),
-  }
-}
-
-function passing(connection: Connection): Connection {
-  return {
-    remote: connection.remote,
-    get queuedBytes() {
-      return connection.queuedBytes
-    },
-    send: (bytes, released) => connection.send(bytes, released),
-    pause: () => connection.pause(),
-    resume: () => connection.resume(),
-    close: (options) => connection.close(options),
-    abort: (reason) => connection.abort(reason),
   }
 }

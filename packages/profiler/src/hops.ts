@@ -44,10 +44,13 @@ export function hops(run: RunIndex, alignment: ClockAlignment): Hops {
 
   function head({ from, tag, outPort, sentNs }: Message): Part[] {
     const send = from.find(SpanName.send, tag, outPort)
+    const heldNs = send === undefined ? sentNs! : Math.max(sentNs!, send.startNs)
     const calledNs = send === undefined ? sentNs! : send.endNs
     const mine = from.find(SpanName.sendQueue, tag, outPort)
+    const at = { process: from.process, port: outPort }
     const parts: Part[] = [
-      { category: 'send.call', process: from.process, port: outPort, lengthNs: calledNs - sentNs! },
+      { category: 'send.queue', reason: 'loop', ...at, lengthNs: heldNs - sentNs! },
+      { category: 'send.call', ...at, lengthNs: calledNs - heldNs },
     ]
     if (mine === undefined) return parts
     const before = from

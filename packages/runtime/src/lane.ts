@@ -154,6 +154,7 @@ export function lane(
   function noteStart(to: SpanSink, job: Job, tag: number): void {
     const nowNs = clock.nowNs()
     to.span(SpanName.stageQueue, job.arrivedNs, nowNs, tag, 0)
+    if (holdNs > 0) to.span(SpanName.injected, job.arrivedNs, nowNs, tag, 0)
     if (blockedNs > 0) to.span(SpanName.creditWait, Math.max(blockedNs, job.arrivedNs), nowNs, tag, 0)
     for (const { sequence, row } of job.rows.slice(1))
       to.span(SpanName.member, nowNs, nowNs, tag, spanTag(sequence.id, row.position))

@@ -27,6 +27,8 @@ export interface LinkSettings {
   /** The peer is declared dead when nothing arrives for this long; beats go out five times as often. */
   readonly livenessMs: number
   readonly maxPayloadBytes: number
+  /** For experiments: tensors wait so long between being encoded and being handed to the transport. @default 0 */
+  readonly holdSendMs?: number
   /** What this end's beats say about its compute. */
   readonly pulse: () => Pulse
 }
@@ -169,7 +171,7 @@ function linkCore(
   side: 'dial' | 'accept',
   handlerFor: (link: Link) => LinkHandler,
 ): LinkCore {
-  const { clock, sink, livenessMs } = settings
+  const { clock, sink, livenessMs, holdSendMs = 0 } = settings
   const checksum = !transport.authenticates
   const framings = settings.framings.map((make) => make({ checksum }))
   const offers = framings.flatMap((framing) => framing.protocolIds)
@@ -413,13 +415,22 @@ function linkCore(
     to.span(SpanName.frameEncode, encodeNs, sendNs, tag, frame.length, port)
     // A relay between the two counts the same bytes.
     if (transport.id === 'relay') to.span(SpanName.wireBytes, sendNs, sendNs, tag, streamBytes, port)
-    transmit(frame, () => {
-      to.span(SpanName.sendQueue, sendNs, clock.nowNs(), tag, frame.length, port)
-      released?.()
-    })
-    const sentNs = clock.nowNs()
-    to.span(SpanName.send, sendNs, sentNs, tag, frame.length, port)
-    return sentNs
+    const hand = () => {
+      const callNs = clock.nowNs()
+      transmit(frame, () => {
+        to.span(SpanName.sendQueue, sendNs, clock.nowNs(), tag, frame.length, port)
+        released?.()
+      })
+      const sentNs = clock.nowNs()
+      to.span(SpanName.send, callNs, sentNs, tag, frame.length, port)
+      return sentNs
+    }
+    if (kind !== 'tensor' || holdSendMs === 0) return hand()
+    setTimeout(() => {
+      to.span(SpanName.injected, sendNs, clock.nowNs(), tag, 0)
+      hand()
+    }, holdSendMs)
+    return sendNs
   }
 
   /** A peer that has ended takes nothing more: its end is about to be reported, and is the better reason. */

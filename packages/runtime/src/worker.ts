@@ -45,8 +45,9 @@ export interface WorkerOptions {
   /** What else is measured while the recorder records. @default nothing */
   readonly instruments?: Instruments
   readonly clock?: Clock
-  /** For experiments: every step waits at least so long before it starts. @default 0 */
+  /** For experiments: every step waits at least so long before it starts, and every tensor before it is sent. @default 0 */
   readonly holdMs?: number
+  readonly holdSendMs?: number
   /** Cold events for a log: a run began, a run ended and why. */
   readonly onEvent?: (text: string) => void
 }
@@ -87,6 +88,7 @@ export async function createWorker(options: WorkerOptions): Promise<Worker> {
       maxStateBytes,
       ...[...codecs.values()].map((make) => make().maxEncodedBytes(chunkTokens, embedding)),
     ),
+    holdSendMs: options.holdSendMs ?? 0,
     pulse: () => current?.pulse ?? { completedSteps: 0, busyNs: 0 },
   }
 

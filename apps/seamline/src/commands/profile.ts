@@ -4,14 +4,13 @@ import type { LayerRange } from '@seamline/gguf'
 import { traceWriter } from '@seamline/profiler'
 import { InvalidArgumentError, Option } from 'commander'
 import { analyse, printAnalysis, writeAnalysis } from '../analyse.ts'
+import { chainOf, promptsOf } from '../chain.ts'
 import { type Context, command, integer } from '../command.ts'
 import { ExitCode } from '../exit-codes.ts'
 import { followProfile } from '../follow.ts'
-import { modelDir, warnOfHome } from '../model-dir.ts'
-import { addPipelineOptions, type EngineOptions, engineSettings, rowsOption } from '../options.ts'
-import { type LocalOptions, warnOfThreads } from '../pipelines.ts'
-import { prepareSplit, splitFacts, splitStages } from '../prepare.ts'
-import { randomTokens } from '../random-tokens.ts'
+import { modelDir } from '../model-dir.ts'
+import { addPipelineOptions, type EngineOptions, rowsOption } from '../options.ts'
+import { warnOfThreads } from '../pipelines.ts'
 import { type RecordOptions, recordRun } from '../record-run.ts'
 import type { SeamSettings } from '../settings.ts'
 import { layersOption } from './split.ts'
@@ -82,7 +81,7 @@ trace.speedscope.json (speedscope.app) and trace.otlp.json.`,
 async function run(context: Context, options: ProfileOptions): Promise<ExitCode> {
   const { ui } = context
   const { k, rows = 1, promptTokens, tokens, warmup, level, paced, model } = options
-  const chain = paced === undefined ? await modelChain(context, options) : pacedChain(paced, options)
+  const chain = await chainOf(context, options)
   const { local, vocabulary, settings } = chain
   if (promptTokens + tokens > local.engine.ctx) {
     throw new SeamError(
@@ -96,9 +95,7 @@ async function run(context: Context, options: ProfileOptions): Promise<ExitCode>
   const live = options.follow === true ? followProfile(ui) : undefined
   const recording: RecordOptions = {
     ...{ local: { ...local, rowsPerStep: rows }, tokens, warmupTokens: warmup, level },
-    prompts: Array.from({ length: k }, (_, i) =>
-      randomTokens(promptTokens, vocabulary, 1000 * promptTokens + i),
-    ),
+    prompts: promptsOf(k, promptTokens, vocabulary),
     settings: { ...settings, command: ['seamline', ...process.argv.slice(2)], model: model ?? 'paced' },
     onPart(part) {
       void writer.part(part).catch(() => {}) // the first failure comes out of finish()
@@ -116,40 +113,6 @@ async function run(context: Context, options: ProfileOptions): Promise<ExitCode>
   printAnalysis(ui, analysis, out)
   ui.result({ out, ...analysis.summary })
   return ExitCode.OK
-}
-
-interface Chain {
-  readonly local: LocalOptions
-  readonly vocabulary: number
-  readonly settings: Pick<RecordOptions['settings'], 'modelSha256' | 'manifestSha256' | 'paced'>
-}
-
-async function modelChain(context: Context, options: ProfileOptions): Promise<Chain> {
-  const { model, local, layers, k } = options
-  const cut = layers ?? local
-  if (model === undefined || cut === undefined)
-    throw new SeamError('USAGE', 'give --model FILE and --local N (or --layers RANGES), or --paced MS,MS,…')
-  warnOfHome(context.ui, model)
-  const split = await prepareSplit(context, model, cut)
-  const { vocabulary, contextLength, source, manifestSha256 } = split.manifest
-  const engine = engineSettings(options, contextLength, k)
-  return {
-    local: { seam: options, engine, stages: splitStages(split), expected: splitFacts(split) },
-    ...{ vocabulary, settings: { modelSha256: source.sha256, manifestSha256, paced: false } },
-  }
-}
-
-function pacedChain(paced: readonly number[], options: ProfileOptions): Chain {
-  const { embedding, k } = options
-  const engine = engineSettings(options, 4096, k)
-  const layerCount = paced.length
-  const stages = paced.map((computeMs, stage) => ({
-    paced: { computeMs, layerFirst: stage, layerEnd: stage + 1, layerCount, embedding },
-  }))
-  return {
-    local: { seam: options, engine, stages, expected: {} },
-    ...{ vocabulary: 256, settings: { modelSha256: '', manifestSha256: '', paced: true } },
-  }
 }
 
 function milliseconds(text: string): number[] {
