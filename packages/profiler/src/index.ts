@@ -6,6 +6,11 @@
 
 export { type AlignedRun, alignRun } from './aligned.ts'
 export { attribute, attributeRun } from './attribution.ts'
+export {
+  type AttributionSummary,
+  type CategorySummary,
+  summarizeAttribution,
+} from './attribution-summary.ts'
 export { type CategoryGroup, categoryGroups, categoryLabel, groupLabels, groupOf } from './categories.ts'
 export {
   type AlignOptions,
@@ -28,10 +33,10 @@ export {
   type SequenceMetrics,
   type Throughput,
 } from './metrics.ts'
-export { type ReportData, reportData } from './report/data.ts'
-export { reportHtml } from './report/page.ts'
 export { type ReplayOptions, type ReplayPolicy, type ReplayResult, replay } from './replay.ts'
 export { type Cost, type ReplayModel, replayModel } from './replay-model.ts'
+export { type ReportData, reportData } from './report/data.ts'
+export { reportHtml } from './report/page.ts'
 export { type SpanRing, type SpanRingOptions, spanRing } from './span-ring.ts'
 export {
   attributionTotals,

@@ -1,7 +1,7 @@
 import { SpanName, SpanPort, spanTag, spanTagParts } from '@seamline/core'
 import type { AlignedRun } from './aligned.ts'
 import { placed } from './clock-map.ts'
-import { categoryOf, loopNames, type Message, type ProcessIndex, type Span } from './steps.ts'
+import { categoryOf, type Message, type ProcessIndex, type Span } from './steps.ts'
 import type { Category, Segment } from './trace.ts'
 
 /** A duration that a replay spends, as it was recorded. A what-if is a function from these to other durations. */
@@ -55,7 +55,9 @@ export interface StageStep {
   /** Tokens to stage 0, in one frame or by way of the coordinator; without frames on the only stage. */
   readonly tokens: { readonly frames: readonly Frame[]; readonly rows: readonly number[] } | undefined
   /** Tokens to the coordinator and what handing on each of them costs. */
-  readonly result: { readonly frame: Frame; readonly rows: readonly number[]; readonly emits: readonly Cost[] } | undefined
+  readonly result:
+    | { readonly frame: Frame; readonly rows: readonly number[]; readonly emits: readonly Cost[] }
+    | undefined
 }
 
 export interface RequestModel {
@@ -152,9 +154,18 @@ export function replayModel(aligned: AlignedRun): ReplayModel {
   const idOf = stages.map(() => new Map<number, number>())
   const stepAt = (stage: number, row: number) => idOf[stage]?.get(stages[stage]!.leadOf(row))
   const promptOf = new Map(trace.sequences.map(({ sequence, promptTokens }) => [sequence, promptTokens]))
+  const lastChunkOf = new Map(
+    trace.sequences.map((sequence) => [sequence.sequence, run.chunksOf(sequence).at(-1)]),
+  )
+  const samples = (row: number) => {
+    const { sequence, position } = spanTagParts(row)
+    return position >= promptOf.get(sequence)! || position === lastChunkOf.get(sequence)
+  }
   const leads = stages.map((at) =>
     [...at.byTag.keys()]
-      .filter((tag) => at.find(SpanName.compute, tag) !== undefined && promptOf.has(spanTagParts(tag).sequence))
+      .filter(
+        (tag) => at.find(SpanName.compute, tag) !== undefined && promptOf.has(spanTagParts(tag).sequence),
+      )
       .map((tag) => ({ tag, startedNs: startOf(at, tag) }))
       .sort((a, b) => a.startedNs - b.startedNs),
   )
@@ -187,11 +198,12 @@ export function replayModel(aligned: AlignedRun): ReplayModel {
       const next = s + 1 < stages.length ? stepAt(s + 1, tag) : undefined
       const out = SpanPort.hiddenOut
       const encode = spanCost(at, SpanName.codecEncode, tag, out)
-      const nexts = rows.map(run.nextTag)
+      const nexts = rows.filter(samples).map(run.nextTag)
       const going = at === last ? nexts.filter((row) => stepAt(0, row) !== undefined) : []
       const ways = going.length > 0 ? run.tokenMessages(tag) : []
-      const result = at === last ? run.resultMessage(tag) : undefined
-      const dispatchTo = (message: Message, port: SpanPort) => spanCost(message.from, SpanName.dispatch, message.tag, port)
+      const result = at === last && nexts.length > 0 ? run.resultMessage(tag) : undefined
+      const dispatchTo = (message: Message, port: SpanPort) =>
+        spanCost(message.from, SpanName.dispatch, message.tag, port)
       steps.push({
         id: idOf[s]!.get(tag)!,
         ...{ stage: s, rows, isDecode, order },
@@ -248,7 +260,9 @@ export function replayModel(aligned: AlignedRun): ReplayModel {
     stages: stages.map((at, s) => ({ process: at.process, ...credit(aligned, s, leads) })),
     coordinator: coordinator.process,
     steps: steps.sort((a, b) => a.id - b.id),
-    stepOfRow: new Map(steps.filter(({ stage }) => stage === 0).flatMap(({ rows, id }) => rows.map((row) => [row, id]))),
+    stepOfRow: new Map(
+      steps.filter(({ stage }) => stage === 0).flatMap(({ rows, id }) => rows.map((row) => [row, id])),
+    ),
     requests: requests(aligned, (row) => stepAt(0, row), frameOf),
     sequencesInFlight: trace.settings.sequences,
     rowsPerStep: trace.settings.rowsPerStep,
@@ -282,11 +296,13 @@ function credit(
   const behind = run.stages[s + 1]
   const free = { window: Infinity, creditNs: 0 }
   if (behind === undefined) return free
-  const blocked = new Set(leads[s]!.map(({ tag }) => tag).filter((tag) => at.find(SpanName.creditWait, tag) !== undefined))
+  const blocked = new Set(
+    leads[s]!.map(({ tag }) => tag).filter((tag) => at.find(SpanName.creditWait, tag) !== undefined),
+  )
   if (blocked.size === 0) return free
-  const releases = leads[s + 1]!
-    .map(({ tag }) => placed(alignment.maps[behind.process]!, leftNs(behind, tag, run.nextTag)))
-    .sort((a, b) => a - b)
+  const releases = leads[s + 1]!.map(({ tag }) =>
+    placed(alignment.maps[behind.process]!, leftNs(behind, tag, run.nextTag)),
+  ).sort((a, b) => a - b)
   const starts = leads[s]!.map(({ tag, startedNs }) => ({
     atNs: placed(alignment.maps[at.process]!, startedNs),
     isBlocked: blocked.has(tag),
@@ -350,7 +366,8 @@ function requests(
       })
       return {
         ...{ sequence: id, tokens: emittedNs.length, promptTokens, chunks },
-        acceptedNs: after === undefined ? placed(map, acceptedNs) : acceptedNs - Math.round(after.emittedNs.at(-1)!),
+        acceptedNs:
+          after === undefined ? placed(map, acceptedNs) : acceptedNs - Math.round(after.emittedNs.at(-1)!),
         after: after?.sequence,
         emittedNs: emittedNs.map((atNs) => Math.round(atNs) - acceptedNs),
       }
@@ -381,6 +398,3 @@ function median(values: readonly number[]): number {
   if (values.length === 0) return 0
   return [...values].sort((a, b) => a - b)[values.length >> 1]!
 }
-
-/** The names of spans that keep a loop, for those who want to tell loop costs from others. */
-export const isLoopSpan = (name: SpanName): boolean => loopNames.has(name)

@@ -127,7 +127,8 @@ export function replay(model: ReplayModel, options: ReplayOptions): ReplayResult
         for (const sequence of step.sequences) blocked.add(sequence)
       }
       if (options.policy === 'frozen') return ready.find((step) => step === order[begun])
-      const last = ({ sequences }: StageStep) => Math.min(...sequences.map((sequence) => served.get(sequence) ?? 0))
+      const last = ({ sequences }: StageStep) =>
+        Math.min(...sequences.map((sequence) => served.get(sequence) ?? 0))
       return ready.sort((a, b) => last(a) - last(b))[0]
     }
 
@@ -170,7 +171,9 @@ export function replay(model: ReplayModel, options: ReplayOptions): ReplayResult
       const { hidden, tokens, result } = step
       if (hidden !== undefined) {
         const to = steps[hidden.to]!
-        cursorNs = send(hidden.frame, cursorNs, (atNs) => stages[s + 1]!.arrive(to, atNs + total(to.arriving)))
+        cursorNs = send(hidden.frame, cursorNs, (atNs) =>
+          stages[s + 1]!.arrive(to, atNs + total(to.arriving)),
+        )
       }
       const [direct, onward] = tokens?.frames ?? []
       const feed = (atNs: number) => stages[0]!.feed(tokens!.rows, atNs)
@@ -301,7 +304,9 @@ export function replay(model: ReplayModel, options: ReplayOptions): ReplayResult
     emittedNs: times.map((row, i) => row.map((atNs) => atNs - began[i]!)),
     ttftNs: mean(times.map((row, i) => (row[0] ?? Infinity) - began[i]!)),
     prefillNs: mean([...prefilled.values()].map(({ startNs, endNs }) => endNs - startNs)),
-    tpotNs: mean(times.filter((row) => row.length > 1).map((row) => (row.at(-1)! - row[0]!) / (row.length - 1))),
+    tpotNs: mean(
+      times.filter((row) => row.length > 1).map((row) => (row.at(-1)! - row[0]!) / (row.length - 1)),
+    ),
     tokensPerSecond: (count / makespanNs) * 1e9,
   }
 }

@@ -52,7 +52,7 @@ export type WhatIf =
       readonly gates: readonly ReplayGate[]
       readonly recorded: ReplayResult
       /** What `places` gain with 10, 25, 50 and 100 % less. */
-      readonly predictions: readonly WhatIfPrediction[]
+      predictions(): WhatIfPrediction[]
       predict(change: Change): Prediction
       /** Each occasion of `place` takes `floorNs` at most. */
       toFloor(place: Place, floorNs: number): WhatIfPrediction
@@ -97,11 +97,10 @@ export function whatIf(model: ReplayModel): WhatIf {
   return {
     ok: true,
     ...{ gates, recorded, predict },
-    get predictions() {
-      return places(model).flatMap((place) =>
+    predictions: () =>
+      places(model).flatMap((place) =>
         reductionsPct.map((pct) => prediction(place, pct, scaled(place, 1 - pct / 100))),
-      )
-    },
+      ),
     toFloor: (place, floorNs) => ({
       ...prediction(place, null, {
         duration: (cost) => (isAt(cost, place) ? Math.min(cost.ns, floorNs) : cost.ns),
