@@ -1,7 +1,7 @@
 import { SpanName, SpanPort, spanTag, spanTagParts } from '@seamline/core'
 import type { AlignedRun } from './aligned.ts'
 import { placed } from './clock-map.ts'
-import { categoryOf, type Message, type ProcessIndex, type Span } from './steps.ts'
+import { categoryOf, type Message, type ProcessIndex, type Span, timeline } from './steps.ts'
 import type { Category, Segment } from './trace.ts'
 
 /** A duration that a replay spends, as it was recorded. A what-if is a function from these to other durations. */
@@ -24,6 +24,8 @@ export interface Frame {
   /** On the sender's loop, in order; the last is the call of `send`. */
   readonly sending: readonly Cost[]
   readonly queue: Cost
+  /** By how much the first byte was there before `send` returned. */
+  readonly early: Cost
   /** To the first byte, parts of a relay among them. */
   readonly first: readonly Cost[]
   /** From the first byte to the last. It also holds the link. */
@@ -45,6 +47,8 @@ export interface StageStep {
   /** By row: on the loop of stage 0 when its token has come. */
   readonly arriving: readonly Cost[]
   readonly ready: Cost
+  /** On the loop, once nothing stands in the way of the step any more. */
+  readonly starting: Cost
   readonly decode: Cost
   readonly submit: Cost
   readonly compute: readonly Cost[]
@@ -135,12 +139,14 @@ export function replayModel(aligned: AlignedRun): ReplayModel {
     const receive = to.find(SpanName.receive, tag, inPort)
     const restNs = receive === undefined ? 0 : receive.endNs - receive.startNs
     const call = from.find(SpanName.send, tag, outPort)
+    const callNs = call === undefined ? 0 : call.endNs - call.startNs
     return {
+      early: cost('send.call', from, outPort, isWhole ? callNs - length(of('send.call')) : 0, bytes),
       ...{ from: from.process, to: to.process, outPort, header },
       sending: [
         ...before,
         spanCost(from, SpanName.frameEncode, tag, outPort),
-        cost('send.call', from, outPort, call === undefined ? 0 : call.endNs - call.startNs, bytes),
+        cost('send.call', from, outPort, callNs, bytes),
       ],
       queue: cost('send.queue', from, outPort, 0, bytes),
       first: [cost('wire.first', to, inPort, length(of('wire.first')) + length(of('gc')), bytes), ...relays],
@@ -168,6 +174,15 @@ export function replayModel(aligned: AlignedRun): ReplayModel {
       )
       .map((tag) => ({ tag, startedNs: startOf(at, tag) }))
       .sort((a, b) => a.startedNs - b.startedNs),
+  )
+  /** From when each step was handed to the engine until the stage was done with it. */
+  const occupied = stages.map((at, s) =>
+    timeline(
+      leads[s]!.map(({ tag, startedNs }) => ({
+        ...{ name: SpanName.submit, startNs: startedNs, endNs: leftNs(at, tag, run.nextTag) },
+        ...{ tag, bytes: 0, port: SpanPort.none },
+      })),
+    ),
   )
   let id = 0
   for (const [s, found] of leads.entries()) for (const { tag } of found) idOf[s]!.set(tag, id++)
@@ -210,6 +225,12 @@ export function replayModel(aligned: AlignedRun): ReplayModel {
         sequences: rows.map((row) => spanTagParts(row).sequence),
         arriving: arrivals.map((row) => spanCost(at, SpanName.dispatch, row, inPort)),
         ready: cost('stage.queue', at, SpanPort.none, 0),
+        starting: cost(
+          'dispatch',
+          at,
+          SpanPort.none,
+          s === 0 && rows.length > 1 ? 0 : startingNs(s, at, tag),
+        ),
         decode: spanCost(at, SpanName.codecDecode, tag, SpanPort.hiddenIn),
         submit: cost('compute.submit', at, SpanPort.none, submitNs),
         compute: [
@@ -245,6 +266,24 @@ export function replayModel(aligned: AlignedRun): ReplayModel {
     }
   }
 
+  /** The part of a step's wait in which nothing is known to have been in its way: the runtime's own code. */
+  function startingNs(s: number, at: ProcessIndex, tag: number): number {
+    const queue = at.find(SpanName.stageQueue, tag)
+    if (queue === undefined) return 0
+    const { startNs, endNs } = queue
+    const inTheWay = [
+      ...at.loop.between(startNs, endNs),
+      ...at.gc.between(startNs, endNs),
+      ...occupied[s]!.between(startNs, endNs).filter((span) => span.tag !== tag),
+      ...(s === 0 ? run.crowded.between(startNs, endNs) : []),
+      ...(at.byTag.get(tag) ?? []).filter(({ name }) => name === SpanName.creditWait),
+    ]
+    return uncovered(
+      startNs,
+      endNs,
+      inTheWay.sort((a, b) => a.startNs - b.startNs),
+    )
+  }
   function withDispatch(frame: Frame, { to, tag, inPort }: Message): Frame {
     return { ...frame, receiving: [...frame.receiving, spanCost(to, SpanName.dispatch, tag, inPort)] }
   }
@@ -317,7 +356,8 @@ function credit(
     const release = releases[n - window]
     return isBlocked && release !== undefined && release <= atNs ? [atNs - release] : []
   })
-  return { window, creditNs: median(delays) }
+  // Credit may come for several steps at once; what it takes alone is seen where it was the last thing missing.
+  return { window, creditNs: delays.length === 0 ? 0 : Math.min(...delays) }
 }
 
 /** When a stage was done with a step: its last frame is with the transport. */
@@ -380,7 +420,7 @@ function endDelay({ run, alignment }: AlignedRun): number {
     if (sentNs === undefined || firstNs === undefined) return []
     return [placed(alignment.maps[to.process]!, firstNs) - placed(alignment.maps[from.process]!, sentNs)]
   })
-  return Math.max(0, Math.min(...delays, Infinity) === Infinity ? 0 : Math.min(...delays))
+  return delays.length === 0 ? 0 : Math.max(0, Math.min(...delays))
 }
 
 function recordedMakespanNs({ run }: AlignedRun): number {
@@ -392,9 +432,4 @@ function recordedMakespanNs({ run }: AlignedRun): number {
     lastNs = Math.max(lastNs, emittedNs.at(-1)!)
   }
   return lastNs - firstNs
-}
-
-function median(values: readonly number[]): number {
-  if (values.length === 0) return 0
-  return [...values].sort((a, b) => a - b)[values.length >> 1]!
 }

@@ -31,6 +31,13 @@ export interface ReplayResult {
   readonly finished: boolean
 }
 
+interface LinkState {
+  freeNs: number
+  arrivedNs: number
+  isReading: boolean
+  readonly unread: (() => void)[]
+}
+
 /** At the engine at once: one that it computes and the next at hand. */
 const MOST_AT_ENGINE = 2
 
@@ -45,7 +52,7 @@ export function replay(model: ReplayModel, options: ReplayOptions): ReplayResult
 
   const events = eventQueue()
   const loops = new Map<number, (task: (atNs: number) => number) => void>()
-  const links = new Map<string, { freeNs: number; arrivedNs: number }>()
+  const links = new Map<string, LinkState>()
   const emitted = new Map<number, number[]>(requests.map(({ sequence }) => [sequence, []]))
   const accepted = new Map<number, number>()
   const prefilled = new Map<number, { startNs: number; endNs: number }>()
@@ -80,18 +87,21 @@ export function replay(model: ReplayModel, options: ReplayOptions): ReplayResult
     let calledNs = atNs
     for (const cost of frame.sending) calledNs += onLoop(cost)
     const key = `${frame.from} ${frame.to} ${frame.outPort}`
-    const link = links.get(key) ?? { freeNs: 0, arrivedNs: 0 }
+    const link = links.get(key) ?? { freeNs: 0, arrivedNs: 0, isReading: false, unread: [] }
     links.set(key, link)
     const restNs = duration(frame.rest)
-    const beginNs = Math.max(calledNs + duration(frame.queue), link.freeNs)
+    const beginNs = Math.max(calledNs - duration(frame.early) + duration(frame.queue), link.freeNs)
     link.freeNs = beginNs + restNs
     const firstNs = Math.max(beginNs + total(frame.first), link.arrivedNs)
     const lastNs = firstNs + restNs
     link.arrivedNs = lastNs
-    events.push(firstNs, () =>
+    const read = () => {
+      link.isReading = true
       post(frame.to, (startNs) => {
         const headerNs = startNs + onLoop(frame.header)
         const whole = (wholeNs: number) => {
+          link.isReading = false
+          link.unread.shift()?.()
           let handledNs = wholeNs
           for (const cost of frame.receiving) handledNs += onLoop(cost)
           return received(handledNs)
@@ -99,8 +109,13 @@ export function replay(model: ReplayModel, options: ReplayOptions): ReplayResult
         if (lastNs <= headerNs) return whole(headerNs)
         events.push(lastNs, () => post(frame.to, whole))
         return headerNs
-      }),
-    )
+      })
+    }
+    // A frame is read to its end before the next one is begun.
+    events.push(firstNs, () => {
+      if (link.isReading) link.unread.push(read)
+      else read()
+    })
     return calledNs
   }
 
@@ -152,7 +167,7 @@ export function replay(model: ReplayModel, options: ReplayOptions): ReplayResult
         atEngine.add(sequence)
         served.set(sequence, begun)
       }
-      const handedNs = atNs + onLoop(step.decode)
+      const handedNs = atNs + onLoop(step.starting) + onLoop(step.decode)
       const startNs = Math.max(engineFreeNs, handedNs) + duration(step.submit)
       const loopCosts = [step.decode, ...step.finishing, ...(step.hidden?.frame.sending ?? [])]
       const beside = loopCosts.filter(isParallel)

@@ -226,9 +226,10 @@ function nsPerByte(costs: readonly Cost[]): number {
 
 // ---- places
 
-function* frameCosts({ sending, queue, first, rest, header, receiving }: Frame): Generator<Cost> {
+function* frameCosts({ sending, queue, early, first, rest, header, receiving }: Frame): Generator<Cost> {
   yield* sending
   yield queue
+  yield early
   yield* first
   yield rest
   yield header
@@ -239,7 +240,15 @@ function* costsOf({ steps, requests }: ReplayModel): Generator<Cost> {
   for (const { chunks } of requests) for (const { frame } of chunks) yield* frameCosts(frame)
   for (const step of steps) {
     yield* step.arriving
-    yield* [step.ready, step.decode, step.submit, ...step.compute, step.sync, ...step.finishing]
+    yield* [
+      step.ready,
+      step.starting,
+      step.decode,
+      step.submit,
+      ...step.compute,
+      step.sync,
+      ...step.finishing,
+    ]
     if (step.hidden !== undefined) yield* frameCosts(step.hidden.frame)
     for (const frame of step.tokens?.frames ?? []) yield* frameCosts(frame)
     if (step.result !== undefined) {
