@@ -81,7 +81,7 @@ function injectCommand(): Command {
     .option('--place <names>', `one or several of ${places.join(', ')} (default: all)`, (text) =>
       text.split(',').map(placeNamed),
     )
-    .option('--delay <ms>', 'how long', wholeNumber(1, 1000), 2)
+    .option('--delay <ms>', 'how long', wholeNumber(1, 1000), 5)
     .option('--runs <n>', 'undisturbed runs to compare with', wholeNumber(2, 50), 5)
     .option('--tokens <n>', 'new tokens of each run', wholeNumber(8, 4096), 48)
     .option('--json', 'print JSON lines')

@@ -3,6 +3,7 @@ import { join } from 'node:path'
 import {
   type Attribution,
   alignClocks,
+  alignRun,
   attribute,
   attributionTotals,
   type BytesRow,
@@ -16,12 +17,15 @@ import {
   type RunMetrics,
   type RunSummary,
   type RunTrace,
+  replayModel,
   reportData,
   reportHtml,
   runSummary,
   speedscope,
   summaryJson,
+  type WhatIfPrediction,
   type WhatIfRow,
+  whatIf,
 } from '@seamline/profiler'
 import { colours, table, type Ui } from './ui.ts'
 
@@ -39,7 +43,7 @@ const MOST_UNATTRIBUTED_PCT = 5
 /** Everything that follows from a record. What it does not allow is left out and says why. */
 export function analyse(trace: RunTrace): Analysis {
   const missing: Record<string, string> = {}
-  const alignment = alignClocks(trace, { sameHost: true })
+  const alignment = alignClocks(trace, { sameHost: trace.settings.severalHosts !== true })
   const found = metrics(trace, alignment)
   let attribution: Attribution | undefined
   if (trace.level === 0) missing.attribution = 'level 0 records no spans'
@@ -50,19 +54,21 @@ export function analyse(trace: RunTrace): Analysis {
       missing.attribution = (error as Error).message
     }
   }
-  const whatIf: readonly WhatIfRow[] = []
+  let predictions: readonly WhatIfRow[] = []
   if (attribution === undefined) missing.whatIf = 'there is no attribution'
   else if (trace.settings.busyThreads > trace.settings.cores) {
     missing.whatIf = `${trace.settings.busyThreads} busy threads shared ${trace.settings.cores} cores: waiting for a CPU is not what another machine would do`
   } else {
-    missing.whatIf = 'no replay yet'
+    const replayed = whatIf(replayModel(alignRun(trace, alignment)))
+    if (replayed.ok) predictions = replayed.predictions().flatMap(rowOf)
+    else missing.whatIf = replayed.reason
   }
   const bytes = bytesOf(trace, found)
   const summary = runSummary({
-    ...{ trace, alignment, whatIf, missing, bytes },
+    ...{ trace, alignment, whatIf: predictions, missing, bytes },
     ...(attribution === undefined ? {} : { attribution }),
     metrics: metricRows(found),
-    verdict: verdictOf(trace, attribution, whatIf),
+    verdict: verdictOf(trace, attribution, predictions),
     commands: [trace.settings.command],
     limits: limitsOf(trace),
   })
@@ -124,7 +130,7 @@ export function printAnalysis(ui: Ui, { summary }: Analysis, dir: string): void 
     ui.print()
     ui.print(
       table(
-        ['if this took no time', 'at', 'a token would take'],
+        ['if this took no time', 'at', 'tokens would come'],
         gains.map(({ category, process, gainPctFrozen, gainPctRequeued }) => [
           ...[category, process < 0 ? 'everywhere' : (processes[process]?.name ?? '')],
           range(gainPctFrozen, gainPctRequeued),
@@ -140,16 +146,33 @@ export function printAnalysis(ui: Ui, { summary }: Analysis, dir: string): void 
 const LEAST_SHOWN_PCT = 0.5
 const MOST_GAINS = 8
 
+/** A policy that failed its gate predicts nothing: the other one stands for both. */
+function rowOf({
+  category,
+  process,
+  port,
+  reductionPct,
+  gainPctFrozen,
+  gainPctRequeued,
+}: WhatIfPrediction): WhatIfRow[] {
+  if (reductionPct === null) return []
+  const frozen = Number.isFinite(gainPctFrozen) ? gainPctFrozen : gainPctRequeued
+  const requeued = Number.isFinite(gainPctRequeued) ? gainPctRequeued : gainPctFrozen
+  return [{ category, process, port, reductionPct, gainPctFrozen: frozen, gainPctRequeued: requeued }]
+}
+
 /** What removing the whole of a category would gain, largest first. */
-function bestGains(whatIf: readonly WhatIfRow[]): WhatIfRow[] {
-  return whatIf
+function bestGains(rows: readonly WhatIfRow[]): WhatIfRow[] {
+  return rows
     .filter(({ reductionPct, process }) => reductionPct === 100 && process < 0)
     .sort((a, b) => b.gainPctRequeued - a.gainPctRequeued)
 }
 
 function range(a: number, b: number): string {
   const [low, high] = a < b ? [a, b] : [b, a]
-  return high - low < 0.05 ? `${high.toFixed(1)} % less` : `${low.toFixed(1)} to ${high.toFixed(1)} % less`
+  return high - low < 0.05
+    ? `${high.toFixed(1)} % faster`
+    : `${low.toFixed(1)} to ${high.toFixed(1)} % faster`
 }
 
 function shown(value: number, unit: MetricRow['unit']): string {
@@ -171,7 +194,7 @@ function shown(value: number, unit: MetricRow['unit']): string {
 function verdictOf(
   trace: RunTrace,
   attribution: Attribution | undefined,
-  whatIf: readonly WhatIfRow[],
+  rows: readonly WhatIfRow[],
 ): { kind: string; text: string } {
   const { settings } = trace
   if (!trace.complete)
@@ -194,13 +217,13 @@ function verdictOf(
   const computePct = totals.rows
     .filter(({ category }) => COMPUTE.includes(category))
     .reduce((sum, { sharePct }) => sum + sharePct, 0)
-  const gain = bestGains(whatIf).find(({ category }) => !COMPUTE.includes(category as Category))
+  const gain = bestGains(rows).find(({ category }) => !COMPUTE.includes(category as Category))
   const stages =
     slow === undefined ? '' : ` ${slow} computes much longer than the others, which wait for it (peer.slow).`
   const seam =
     gain === undefined
       ? ''
-      : ` Of the seam, ${gain.category} is what removing would gain most: ${range(gain.gainPctFrozen, gain.gainPctRequeued)} a token at K = ${settings.sequences}.`
+      : ` Of the seam, ${gain.category} is what removing would gain most: tokens ${range(gain.gainPctFrozen, gain.gainPctRequeued)} at K = ${settings.sequences}.`
   const kind = computePct > 90 ? 'COMPUTE-BOUND' : largest === undefined ? 'EMPTY' : 'ONE RUN'
   return {
     kind,
@@ -314,7 +337,9 @@ function bytesOf(trace: RunTrace, found: RunMetrics): BytesRow[] {
 function limitsOf({ settings, level, complete }: RunTrace): string[] {
   const { paced, injected, link, busyThreads, cores } = settings
   return [
-    'All processes ran on one host and shared its memory, caches and cores.',
+    settings.severalHosts === true
+      ? 'Clocks of several hosts were aligned: what lies between two of them is known within the bands shown.'
+      : 'All processes ran on one host and shared its memory, caches and cores.',
     ...(complete ? [] : ['The run was cut before its end.']),
     ...(level === 0
       ? []

@@ -25,7 +25,10 @@ export interface ChainOptions extends EngineOptions, SeamSettings {
 export interface Chain {
   readonly local: LocalOptions
   readonly vocabulary: number
-  readonly settings: Pick<RecordOptions['settings'], 'modelSha256' | 'manifestSha256' | 'paced'>
+  readonly settings: Pick<
+    RecordOptions['settings'],
+    'modelSha256' | 'manifestSha256' | 'paced' | 'severalHosts'
+  >
 }
 
 /** Splits the model where that is needed. Throws `USAGE` when neither a model with a cut nor paced stages are given. */

@@ -6,6 +6,7 @@ import {
   type RunSettings,
   type RunTrace,
   type SequenceTrace,
+  type SpanRing,
   spanRing,
 } from '@seamline/profiler'
 import type { Pipeline, StageTrace } from '@seamline/runtime'
@@ -23,7 +24,10 @@ export interface RecordOptions {
   /** New tokens of a sequence that runs before and is not recorded. */
   readonly warmupTokens: number
   readonly level: 0 | 1 | 2
-  readonly settings: Pick<RunSettings, 'command' | 'model' | 'modelSha256' | 'manifestSha256' | 'paced'>
+  readonly settings: Pick<
+    RunSettings,
+    'command' | 'model' | 'modelSha256' | 'manifestSha256' | 'paced' | 'severalHosts'
+  >
   /** Takes what has been recorded so far, every {@link flushMs}: for a record that outlives this process, or a live view. */
   readonly onPart?: (part: RunTrace) => void
   /** @default 2000 */
@@ -32,7 +36,7 @@ export interface RecordOptions {
 
 /** Runs sequences on fresh worker processes and returns everything that was recorded of them. */
 export async function recordRun(context: Context, options: RecordOptions): Promise<RunTrace> {
-  const ring = spanRing({ recording: false, capacity: 1 << 17 })
+  const ring = recordingRing()
   const { inject } = options.local
   const emit =
     inject?.injection.place === 'emit' ? { beforeEmit: injector(inject.injection.delayMs, ring).busy } : {}
@@ -41,27 +45,42 @@ export async function recordRun(context: Context, options: RecordOptions): Promi
   )
 }
 
-async function record(
+/** For the spans of this process: some thousand tokens. */
+export function recordingRing(): SpanRing {
+  return spanRing({ recording: false, capacity: 1 << 17 })
+}
+
+/** What {@link recordRun} needs beside a pipeline that runs. */
+export interface RecordingOptions extends Omit<RecordOptions, 'local'> {
+  readonly local: Pick<LocalOptions, 'seam' | 'rowsPerStep' | 'inject'>
+}
+
+/** Records sequences on a pipeline whose coordinator records into `ring`. */
+export async function record(
   { ui, signal }: Context,
-  options: RecordOptions,
+  options: RecordingOptions,
   pipeline: Pipeline,
   relayAddress: string | undefined,
-  ring: ReturnType<typeof spanRing>,
+  ring: SpanRing,
 ): Promise<RunTrace> {
   const { local, prompts, tokens, warmupTokens, level, flushMs = 2000 } = options
-  const { engine, seam, stages, rowsPerStep = 1 } = local
+  const { seam, rowsPerStep = 1 } = local
+  const stages = pipeline.stages.length
   const request = { maxTokens: tokens, sampler: GREEDY, stopTokens: [], signal }
   const { facts, links } = pipeline
   const hidden = links.find(({ carries }) => carries === 'hidden rows')
   const settings: RunSettings = {
     ...options.settings,
     startedAt: new Date().toISOString(),
-    ...{ engine: facts.engine, backend: facts.backend, stages: stages.length, threads: engine.threads },
+    ...{ engine: facts.engine, backend: facts.backend, stages, threads: facts.threads },
     ...{ sequences: prompts.length, rowsPerStep, chunkTokens: facts.chunkTokens, embedding: facts.embedding },
     ...{ transport: seam.transport, framing: hidden?.framing ?? '', codec: hidden?.codec ?? '' },
     ...(seam.link === undefined ? {} : { link: seam.link }),
     ...(local.inject === undefined ? {} : { injected: injected(local.inject) }),
-    busyThreads: options.settings.paced ? 1 : Math.min(prompts.length, stages.length) * engine.threads,
+    busyThreads:
+      options.settings.paced || options.settings.severalHosts === true
+        ? 1
+        : Math.min(prompts.length, stages) * facts.threads,
     cores: availableParallelism(),
   }
   if (warmupTokens > 0) {

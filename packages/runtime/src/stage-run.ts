@@ -70,6 +70,7 @@ export interface StageRun extends LinkHandler {
 
 /** Neighbours on different hosts are told apart from slow ones by their clocks. */
 const PROBE_MS = 100
+const PROBE_BURST = 32
 
 export function stageRun(options: StageRunOptions): StageRun {
   const { name, executor, codecs, recorder, instruments, clock, coordinator } = options
@@ -183,6 +184,7 @@ export function stageRun(options: StageRunOptions): StageRun {
           clearInterval(probing)
           if (!recorder.recording) return
           instruments?.start(message.level)
+          for (let i = 0; i < PROBE_BURST; i++) around.probe()
           probing = setInterval(() => around.probe(), PROBE_MS)
         })
       case 'traceFetch': {

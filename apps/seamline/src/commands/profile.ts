@@ -1,21 +1,30 @@
 import { join } from 'node:path'
-import { SeamError } from '@seamline/core'
+import { type LinkFacts, SeamError } from '@seamline/core'
 import type { LayerRange } from '@seamline/gguf'
-import { traceWriter } from '@seamline/profiler'
+import { type RunTrace, traceWriter } from '@seamline/profiler'
 import { InvalidArgumentError, Option } from 'commander'
 import { analyse, printAnalysis, writeAnalysis } from '../analyse.ts'
-import { chainOf, promptsOf } from '../chain.ts'
+import { type Chain, chainOf, promptsOf } from '../chain.ts'
 import { type Context, command, integer } from '../command.ts'
 import { ExitCode } from '../exit-codes.ts'
 import { followProfile } from '../follow.ts'
 import { modelDir } from '../model-dir.ts'
-import { addPipelineOptions, type EngineOptions, rowsOption } from '../options.ts'
-import { warnOfThreads } from '../pipelines.ts'
-import { type RecordOptions, recordRun } from '../record-run.ts'
+import {
+  addPipelineOptions,
+  addSecurityOptions,
+  type EngineOptions,
+  expectedFacts,
+  rowsOption,
+} from '../options.ts'
+import { type NamedWorker, warnOfThreads, withRemotePipeline } from '../pipelines.ts'
+import { readSplit, splitFacts } from '../prepare.ts'
+import { type RecordOptions, record, recordingRing, recordRun } from '../record-run.ts'
+import { addRemoteOptions, joinedSettings, namedWorkers, type RemoteOptions } from '../remote.ts'
 import type { SeamSettings } from '../settings.ts'
 import { layersOption } from './split.ts'
 
-interface ProfileOptions extends EngineOptions, SeamSettings {
+interface ProfileOptions extends EngineOptions, SeamSettings, Omit<RemoteOptions, 'transport'> {
+  readonly manifest?: string
   readonly local?: number
   readonly layers?: readonly LayerRange[]
   readonly model?: string
@@ -44,6 +53,7 @@ export function profileCommand() {
     )
     .addOption(layersOption())
     .option('-m, --model <file>', 'GGUF file of the whole model')
+    .option('--manifest <file>', 'manifest.json of the split that running workers serve')
     .addOption(
       new Option(
         '--paced <ms>',
@@ -71,30 +81,33 @@ export function profileCommand() {
     .addHelpText(
       'after',
       `
-Starts fresh workers, runs K sequences of random tokens, always the same ones, and writes into the folder: trace.json and one
+Starts fresh workers, or takes running ones (--join or --workers, with --manifest) of one host or several, runs K sequences of random tokens, always the same ones, and writes into the folder: trace.json and one
 file of raw spans a process, summary.json, report.html (opens from disk), trace.perfetto.json (ui.perfetto.dev),
 trace.speedscope.json (speedscope.app) and trace.otlp.json.`,
     )
-  return addPipelineOptions(made)
+  return addSecurityOptions(addPipelineOptions(addRemoteOptions(made)))
 }
 
 async function run(context: Context, options: ProfileOptions): Promise<ExitCode> {
   const { ui } = context
   const { k, rows = 1, promptTokens, tokens, warmup, level, paced, model } = options
-  const chain = await chainOf(context, options)
-  const { local, vocabulary, settings } = chain
-  if (promptTokens + tokens > local.engine.ctx) {
+  const remote = namedWorkers(options)
+  const chain = remote === undefined ? await chainOf(context, options) : await remoteChain(options)
+  const { vocabulary, settings } = chain
+  const ctx = 'local' in chain ? chain.local.engine.ctx : chain.contextLength
+  if (promptTokens + tokens > ctx) {
     throw new SeamError(
       'USAGE',
-      `${promptTokens} prompt tokens and ${tokens} new ones exceed the context of ${local.engine.ctx}: lower one or raise --ctx`,
+      `${promptTokens} prompt tokens and ${tokens} new ones exceed the context of ${ctx}: lower one or raise --ctx`,
     )
   }
-  if (paced === undefined) warnOfThreads(ui, local.stages.length, local.engine.threads)
+  if ('local' in chain && paced === undefined)
+    warnOfThreads(ui, chain.local.stages.length, chain.local.engine.threads)
   const out = options.out ?? join(modelDir(), 'profiles', new Date().toISOString().replaceAll(':', '-'))
   const writer = await traceWriter(out)
   const live = options.follow === true ? followProfile(ui) : undefined
-  const recording: RecordOptions = {
-    ...{ local: { ...local, rowsPerStep: rows }, tokens, warmupTokens: warmup, level },
+  const recording: Omit<RecordOptions, 'local'> = {
+    ...{ tokens, warmupTokens: warmup, level },
     prompts: promptsOf(k, promptTokens, vocabulary),
     settings: { ...settings, command: ['seamline', ...process.argv.slice(2)], model: model ?? 'paced' },
     onPart(part) {
@@ -103,7 +116,10 @@ async function run(context: Context, options: ProfileOptions): Promise<ExitCode>
     },
     ...(live === undefined ? {} : { flushMs: 500 }),
   }
-  const trace = await recordRun(context, recording)
+  const trace =
+    'local' in chain
+      ? await recordRun(context, { ...recording, local: { ...chain.local, rowsPerStep: rows } })
+      : await recordRemote(context, options, remote!, chain, recording)
   live?.end()
   await writer.finish(trace)
   ui.progress('analysing')
@@ -113,6 +129,41 @@ async function run(context: Context, options: ProfileOptions): Promise<ExitCode>
   printAnalysis(ui, analysis, out)
   ui.result({ out, ...analysis.summary })
   return ExitCode.OK
+}
+
+/** What is known of workers that run already. */
+interface RemoteChain {
+  readonly expected: Partial<LinkFacts>
+  readonly contextLength: number
+  readonly vocabulary: number
+  readonly settings: Chain['settings']
+}
+
+async function remoteChain({ manifest }: ProfileOptions): Promise<RemoteChain> {
+  if (manifest === undefined) throw new SeamError('USAGE', 'give --manifest FILE with --workers or --join')
+  const split = await readSplit(manifest)
+  const { vocabulary, contextLength, source, manifestSha256 } = split.manifest
+  const settings = { modelSha256: source.sha256, manifestSha256, paced: false, severalHosts: true } as const
+  return { expected: splitFacts(split), contextLength, vocabulary, settings }
+}
+
+async function recordRemote(
+  context: Context,
+  options: ProfileOptions,
+  workers: readonly NamedWorker[],
+  { expected }: RemoteChain,
+  recording: Omit<RecordOptions, 'local'>,
+): Promise<RunTrace> {
+  const ring = recordingRing()
+  const transport = await joinedSettings(options)
+  const { rows = 1 } = options
+  const connecting = {
+    ...{ seam: options, expected: { ...expected, ...expectedFacts(options) }, rowsPerStep: rows, sink: ring },
+    ...(transport === undefined ? {} : { transport }),
+  }
+  return withRemotePipeline(context, workers, connecting, (pipeline) =>
+    record(context, { ...recording, local: { seam: options, rowsPerStep: rows } }, pipeline, undefined, ring),
+  )
 }
 
 function milliseconds(text: string): number[] {

@@ -1,7 +1,7 @@
 import { dirname, join } from 'node:path'
 import {
   SeamError,
-  type SpanRecorder,
+  type SpanSink,
   type StageExecutor,
   type Transport,
   type TransportAddress,
@@ -23,6 +23,7 @@ import { addSecurityOptions, addWorkerOptions, type EngineOptions, engineSetting
 import { type PacedStage, parsePaced } from '../paced.ts'
 import { allowedFramings } from '../pipelines.ts'
 import type { LinkSettings } from '../settings.ts'
+import { parseSkew, type Skew, skewedClock, skewedExecutor, skewedSink } from '../skew.ts'
 import { byteProgress } from '../ui.ts'
 
 interface WorkerCommandOptions extends EngineOptions, LinkSettings {
@@ -35,6 +36,7 @@ interface WorkerCommandOptions extends EngineOptions, LinkSettings {
   readonly relayAccess?: string
   readonly paced?: PacedStage
   readonly inject?: Injection
+  readonly skew?: Skew
   readonly name?: string
   readonly sequences: number
   readonly exitWithStdin?: boolean
@@ -82,6 +84,11 @@ export function workerCommand() {
     .addOption(
       new Option('--inject <delay>', 'put a delay in, for experiments').argParser(parseInjection).hideHelp(),
     )
+    .addOption(
+      new Option('--skew <offset,drift>', 'show another time, for experiments')
+        .argParser(parseSkew)
+        .hideHelp(),
+    )
     .addOption(new Option('--exit-with-stdin', 'end when standard input ends').hideHelp())
     .addHelpText(
       'after',
@@ -113,10 +120,16 @@ async function serve(
   const listen = (options.listen ?? ['127.0.0.1:0']).map((text) => parseAddress(text, options.transport))
   const secured = await transportSettings(options, listen)
   const settings = options.link === undefined ? secured : { ...secured, link: options.link }
-  const { executor, name } =
-    options.paced === undefined
-      ? await loadedStage({ ui, signal }, options, options.inject?.place === 'compute' ? null : recorder)
-      : pacedStage(options.paced, options, options.inject?.place === 'compute' ? null : recorder)
+  const clock = options.skew === undefined ? undefined : skewedClock(options.skew)
+  const engineSink = clock === undefined ? recorder : skewedSink(recorder, clock)
+  const sink = options.inject?.place === 'compute' ? null : engineSink
+  const stageOf = options.paced
+  const loaded =
+    stageOf === undefined
+      ? await loadedStage({ ui, signal }, options, sink)
+      : pacedStage(stageOf, options, sink)
+  const { name } = loaded
+  const executor = clock === undefined ? loaded.executor : skewedExecutor(loaded.executor, clock)
   try {
     const offered = codec === undefined ? codecs : new Map([[codec, named('codec', codecs, codec)]])
     const worker = await createWorker({
@@ -127,7 +140,8 @@ async function serve(
         framings: allowedFramings(options.framing),
         codecs: offered,
       }),
-      ...{ recorder, instruments: processInstruments(recorder) },
+      ...{ recorder, instruments: processInstruments(recorder, clock) },
+      ...(clock === undefined ? {} : { clock }),
       // Whoever started a local worker sees for itself when runs begin and end.
       ...(isChild ? {} : { onEvent: (text) => ui.log(text) }),
     })
@@ -166,7 +180,7 @@ interface ServedStage {
 async function loadedStage(
   context: Context,
   options: WorkerCommandOptions,
-  recorder: SpanRecorder | null,
+  sink: SpanSink | null,
 ): Promise<ServedStage> {
   const source = await openSource(context, options)
   const engine = engineSettings(options, source.trainedContext, options.sequences)
@@ -176,7 +190,7 @@ async function loadedStage(
     ...{ path: source.path, facts: source.facts ?? null, inject: source.inject ?? null },
     ...{ chunkTokens: engine.chunk, contextLength: engine.ctx, maxSequences: engine.sequences },
     ...{ threads: engine.threads, flashAttention: engine.flashAttn, regime: engine.regime },
-    ...{ sink: recorder, signal: context.signal },
+    ...{ sink, signal: context.signal },
   })
   return { executor, name: source.name }
 }
@@ -185,12 +199,12 @@ async function loadedStage(
 function pacedStage(
   { computeMs, ...shape }: PacedStage,
   options: WorkerCommandOptions,
-  recorder: SpanRecorder | null,
+  sink: SpanSink | null,
 ): ServedStage {
   const { chunk, ctx, sequences } = engineSettings(options, PACED_CONTEXT, options.sequences)
   const executor = fakeExecutor({
     ...shape,
-    ...{ chunkTokens: chunk, contextLength: ctx, maxSequences: sequences, sink: recorder },
+    ...{ chunkTokens: chunk, contextLength: ctx, maxSequences: sequences, sink },
     computeMs: () => computeMs,
   })
   return { executor, name: 'paced' }
