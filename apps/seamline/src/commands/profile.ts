@@ -1,7 +1,7 @@
 import { join } from 'node:path'
 import { type LinkFacts, SeamError } from '@seamline/core'
 import type { LayerRange } from '@seamline/gguf'
-import { type RunTrace, traceWriter } from '@seamline/profiler'
+import { type RunTrace, readTrace, traceWriter } from '@seamline/profiler'
 import { InvalidArgumentError, Option } from 'commander'
 import { analyse, printAnalysis, writeAnalysis } from '../analyse.ts'
 import { type Chain, chainOf, promptsOf } from '../chain.ts'
@@ -21,6 +21,7 @@ import { readSplit, splitFacts } from '../prepare.ts'
 import { type RecordOptions, record, recordingRing, recordRun } from '../record-run.ts'
 import { addRemoteOptions, joinedSettings, namedWorkers, type RemoteOptions } from '../remote.ts'
 import type { SeamSettings } from '../settings.ts'
+import type { Ui } from '../ui.ts'
 import { layersOption } from './split.ts'
 
 interface ProfileOptions extends EngineOptions, SeamSettings, Omit<RemoteOptions, 'transport'> {
@@ -37,6 +38,7 @@ interface ProfileOptions extends EngineOptions, SeamSettings, Omit<RemoteOptions
   readonly warmup: number
   readonly level: 0 | 1 | 2
   readonly out?: string
+  readonly read?: string
   readonly follow?: boolean
 }
 
@@ -77,6 +79,7 @@ export function profileCommand() {
         .default(1),
     )
     .option('-o, --out <dir>', 'where the record goes (default: a new folder below that of the models)')
+    .option('--read <dir>', 'analyse again what lies there, also of a run that was cut, and run nothing')
     .option('--follow', 'show the breakdown in the terminal while it runs')
     .addHelpText(
       'after',
@@ -91,6 +94,11 @@ trace.speedscope.json (speedscope.app) and trace.otlp.json.`,
 async function run(context: Context, options: ProfileOptions): Promise<ExitCode> {
   const { ui } = context
   const { k, rows = 1, promptTokens, tokens, warmup, level, paced, model } = options
+  if (options.read !== undefined) {
+    const trace = await readTrace(options.read)
+    for (const loss of trace.losses) ui.warn(loss)
+    return finish(ui, options.read, trace)
+  }
   const remote = namedWorkers(options)
   const chain = remote === undefined ? await chainOf(context, options) : await remoteChain(options)
   const { vocabulary, settings } = chain
@@ -122,6 +130,10 @@ async function run(context: Context, options: ProfileOptions): Promise<ExitCode>
       : await recordRemote(context, options, remote!, chain, recording)
   live?.end()
   await writer.finish(trace)
+  return finish(ui, out, trace)
+}
+
+async function finish(ui: Ui, out: string, trace: RunTrace): Promise<ExitCode> {
   ui.progress('analysing')
   const analysis = analyse(trace)
   await writeAnalysis(out, trace, analysis)
