@@ -3,6 +3,7 @@ import { Command, CommanderError, InvalidArgumentError } from 'commander'
 import { type Place, places } from 'seamline/profile'
 import { createCatalogue } from './catalogue.ts'
 import { type InjectOptions, inject } from './commands/inject.ts'
+import { type LevelsOptions, levels } from './commands/levels.ts'
 import { type RunOptions, run } from './commands/run.ts'
 import { EXIT_CODE_HELP, ExitCode } from './exit-codes.ts'
 import { createPeers } from './peers.ts'
@@ -38,6 +39,7 @@ function createProgram(): Command {
   const run = runCommand()
   program.addCommand(run, { isDefault: true })
   program.addCommand(injectCommand())
+  program.addCommand(levelsCommand())
   program.addHelpText(
     'after',
     () =>
@@ -90,6 +92,22 @@ function injectCommand(): Command {
     .action(async (options: InjectOptions & { readonly json?: boolean }) => {
       const ui = createUi(options.json === true)
       process.exitCode = await interruptible(ui, (signal) => inject(options, { ui, signal }))
+    })
+}
+
+function levelsCommand(): Command {
+  return new Command('levels')
+    .description('What recording spans costs: runs with and without, in pairs of fresh processes.')
+    .requiredOption('--model <file>', 'a GGUF file')
+    .option('--stages <n>', 'stages', wholeNumber(1, 64), 2)
+    .option('--pairs <n>', 'pairs of runs', wholeNumber(6, 200), 32)
+    .option('--tokens <n>', 'new tokens of each run', wholeNumber(8, 4096), 64)
+    .option('--json', 'print JSON lines')
+    .allowExcessArguments(false)
+    .addHelpText('after', EXIT_CODE_HELP)
+    .action(async (options: LevelsOptions & { readonly json?: boolean }) => {
+      const ui = createUi(options.json === true)
+      process.exitCode = await interruptible(ui, (signal) => levels(options, { ui, signal }))
     })
 }
 
