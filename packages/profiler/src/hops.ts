@@ -1,8 +1,8 @@
 import { SpanName, SpanPort } from '@seamline/core'
+import { keptWaiting } from './charge.ts'
 import { placed } from './clock-map.ts'
 import { type Message, type ProcessIndex, type RunIndex, type Span, spansOf } from './steps.ts'
 import type { Category, ClockAlignment, Segment, WaitReason } from './trace.ts'
-import { keptWaiting } from './walk.ts'
 
 /** The ways between two processes: what of them is known beside their length. */
 export interface Hops {

@@ -34,7 +34,8 @@ export {
   type Throughput,
 } from './metrics.ts'
 export { type ReplayOptions, type ReplayPolicy, type ReplayResult, replay } from './replay.ts'
-export { type Cost, type ReplayModel, replayModel } from './replay-model.ts'
+export { replayModel } from './replay-model.ts'
+export type { Cost, ReplayModel } from './replay-types.ts'
 export { type ReportData, reportData } from './report/data.ts'
 export { reportHtml } from './report/page.ts'
 export { type SpanRing, type SpanRingOptions, spanRing } from './span-ring.ts'

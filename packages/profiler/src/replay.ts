@@ -1,5 +1,5 @@
 import { eventQueue } from './event-queue.ts'
-import type { Cost, Frame, ReplayModel, RequestModel, StageStep } from './replay-model.ts'
+import type { Cost, Frame, ReplayModel, RequestModel, StageStep } from './replay-types.ts'
 
 /**
  * `frozen` keeps the order in which each stage began its steps as recorded; `requeued` lets each stage take the sequence that has

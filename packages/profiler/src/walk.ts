@@ -1,15 +1,8 @@
 import { SpanName, SpanPort, spanTag } from '@seamline/core'
-import { type Layer, paint, type Tile } from './paint.ts'
-import { categoryOf, loopNames, type Message, type ProcessIndex, type RunIndex, type Span } from './steps.ts'
-import type { Category, SequenceTrace, WaitReason } from './trace.ts'
-
-/** What a tile is charged to. */
-export interface Charge {
-  readonly category: Category
-  readonly port: number
-  readonly bytes: number
-  readonly reason?: WaitReason
-}
+import { type Charge, charge, type Stay, spansAt, stayOf } from './charge.ts'
+import type { Tile } from './paint.ts'
+import type { Message, ProcessIndex, RunIndex } from './steps.ts'
+import type { SequenceTrace } from './trace.ts'
 
 /** A token's stay in one process, on that process's clock, tiled without a gap. */
 export interface Visit {
@@ -51,109 +44,129 @@ export function rowOf(run: RunIndex, sequence: SequenceTrace, index: number): nu
  * the sample of the token before, or where the request was accepted. Undefined when either end is not in the trace.
  */
 export function walkBack(run: RunIndex, sequence: SequenceTrace, index: number): Way | undefined {
-  const { stages, coordinator } = run
   const row = rowOf(run, sequence, index)
   const endNs = sampledNs(run, row)
   if (endNs === undefined) return undefined
+  if (index === 0) return walkPrompt(run, sequence, endNs)
+  const before = rowOf(run, sequence, index - 1)
+  const startNs = sampledNs(run, before)
+  if (startNs === undefined) return undefined
+  return run.stages.length === 1
+    ? walkAlone(run, row, before, startNs, endNs)
+    : walkRing(run, row, before, startNs, endNs)
+}
+
+/** Collects a way from its end to its start. */
+function backward() {
   const visits: Visit[] = []
   const messages: (Message | undefined)[] = []
   const tags = new Set<number>()
-
   /** Set while the walk is past a process of which nothing is recorded. */
   let isLost = false
+  return {
+    own(...mine: readonly number[]): ReadonlySet<number> {
+      for (const tag of mine) tags.add(tag)
+      return new Set(mine)
+    },
+    visit(at: ProcessIndex, startNs: number, endNs: number, tiles: readonly Tile<Charge>[]): void {
+      // Without a stamp of when the token left, two ways and the stay between them are one way of which nothing is known.
+      isLost = endNs === -Infinity
+      if (isLost) messages.pop()
+      else visits.push({ at, startNs, endNs, tiles })
+    },
+    came(message: Message): void {
+      const { sentNs, firstNs } = message
+      messages.push(isLost || sentNs === undefined || firstNs === undefined ? undefined : message)
+    },
+    way: (): Way => ({ visits: visits.reverse(), messages: messages.reverse(), tags }),
+  }
+}
 
-  function visit(at: ProcessIndex, startNs: number, endNs: number, tiles: readonly Tile<Charge>[]): void {
-    visits.push({ at, startNs, endNs, tiles })
-  }
-  function come(message: Message): void {
-    messages.push(
-      isLost || message.sentNs === undefined || message.firstNs === undefined ? undefined : message,
-    )
-    isLost = false
-  }
-  /** Without a stamp of when the token left, two ways and the stay between them are one way of which nothing is known. */
-  function lose(): void {
-    messages.pop()
-    isLost = true
-  }
-  function own(...mine: readonly number[]): ReadonlySet<number> {
-    for (const tag of mine) tags.add(tag)
-    return new Set(mine)
-  }
-  const rows = (at: ProcessIndex, tag: number) => at.rowsOf(at.leadOf(tag))
+function rowsWith(at: ProcessIndex, tag: number): readonly number[] {
+  return at.rowsOf(at.leadOf(tag))
+}
 
-  if (index > 0) {
-    const before = rowOf(run, sequence, index - 1)
-    const startNs = sampledNs(run, before)
-    if (startNs === undefined) return undefined
-    const last = stages.at(-1)!
-    const sampled = rows(last, before)
-    const leaving = [...sampled, ...sampled.map(run.nextTag)]
-    if (stages.length === 1) {
-      const mine = own(...leaving, ...rows(last, row))
-      visit(last, startNs, endNs, tiles(last, startNs, endNs, mine, stay(run, last, row)))
-    } else {
-      let leaveNs = endNs
-      for (let s = stages.length - 1; s >= 0; s--) {
-        const at = stages[s]!
-        const arriving = s > 0 ? [run.hiddenMessage(s, at.leadOf(row))] : [...run.tokenMessages(before)]
-        const message = arriving.at(-1)!
-        const mine = own(...rows(at, row), message.tag)
-        const enterNs = entered(at, message, mine, leaveNs)
-        if (leaveNs === -Infinity) lose()
-        else visit(at, enterNs, leaveNs, tiles(at, enterNs, leaveNs, mine, stay(run, at, row)))
-        const ways = arriving.reverse()
-        for (const [i, way] of ways.entries()) {
-          const isStart = s === 0 && i === ways.length - 1
-          leaveNs = left(way, isStart ? own(...leaving) : own(way.tag, ...rows(way.from, row)))
-          come(way)
-          if (isStart) {
-            const fromNs = Math.max(startNs, leaveNs)
-            visit(last, startNs, fromNs, tiles(last, startNs, fromNs, own(...leaving)))
-          } else if (way.from === coordinator) {
-            const result = ways[i + 1]!
-            const mine = own(way.tag, result.tag)
-            const enterNs = entered(coordinator, result, mine, leaveNs)
-            if (leaveNs === -Infinity) lose()
-            else visit(coordinator, enterNs, leaveNs, tiles(coordinator, enterNs, leaveNs, mine))
-          }
-        }
-      }
-    }
-  } else {
-    const chunks = run.chunksOf(sequence).map((position) => spanTag(sequence.sequence, position))
-    let nth = chunks.length - 1
-    let leaveNs = endNs
-    for (let s = stages.length - 1; s >= 0; s--) {
-      const at = stages[s]!
-      const parts: Tile<Charge>[][] = []
-      let cursorNs = leaveNs
-      for (; nth > 0; nth--) {
-        const readyNs = at.find(SpanName.stageQueue, chunks[nth]!)?.startNs
-        const freedNs = at.find(SpanName.resume, chunks[nth - 1]!)?.endNs
-        if (readyNs === undefined || freedNs === undefined || freedNs <= readyNs || freedNs > cursorNs) break
-        const mine = own(chunks[nth]!, chunks[nth - 1]!)
-        parts.unshift(tiles(at, freedNs, cursorNs, mine, stay(run, at, chunks[nth]!)))
-        cursorNs = freedNs
-      }
-      const chunk = chunks[nth]!
-      const message = s > 0 ? run.hiddenMessage(s, chunk) : run.promptMessage(chunk)
-      const mine = own(chunk)
-      const enterNs = entered(at, message, mine, cursorNs)
-      parts.unshift(tiles(at, enterNs, cursorNs, mine, stay(run, at, chunk)))
-      if (leaveNs === -Infinity) lose()
-      else visit(at, enterNs, leaveNs, parts.flat())
-      come(message)
-      leaveNs = left(message, own(chunk))
-    }
-    const mine = own(spanTag(sequence.sequence, 0), ...chunks)
-    const startNs =
-      coordinator.find(SpanName.request, spanTag(sequence.sequence, 0))?.startNs ??
-      Math.round(sequence.acceptedNs)
-    const fromNs = Math.max(startNs, leaveNs)
-    visit(coordinator, startNs, fromNs, tiles(coordinator, startNs, fromNs, mine))
+/** Tags of what the last stage does for the step that sampled after the row `before`. */
+function sampling(run: RunIndex, before: number): readonly number[] {
+  const rows = rowsWith(run.stages.at(-1)!, before)
+  return [...rows, ...rows.map(run.nextTag)]
+}
+
+/** On the only stage a token goes nowhere. */
+function walkAlone(run: RunIndex, row: number, before: number, startNs: number, endNs: number): Way {
+  const only = run.stages[0]!
+  const back = backward()
+  const mine = back.own(...sampling(run, before), ...rowsWith(only, row))
+  back.visit(only, startNs, endNs, charge(only, startNs, endNs, mine, stayOf(run, only, row)))
+  return back.way()
+}
+
+/** Through all stages back to where the token before was sampled. */
+function walkRing(run: RunIndex, row: number, before: number, startNs: number, endNs: number): Way {
+  const { stages, coordinator } = run
+  const last = stages.at(-1)!
+  const back = backward()
+  let leaveNs = endNs
+  /** Tags under which the token leaves the process that is next on the way back. */
+  let leaving: readonly number[] = []
+
+  function stage(at: ProcessIndex, message: Message): void {
+    const mine = back.own(...rowsWith(at, row), message.tag)
+    stay(at, message, mine, stayOf(run, at, row))
   }
-  return { visits: visits.reverse(), messages: messages.reverse(), tags }
+  function stay(at: ProcessIndex, message: Message, mine: ReadonlySet<number>, waits: Stay | undefined) {
+    const enterNs = entered(at, message, mine, leaveNs)
+    back.visit(at, enterNs, leaveNs, charge(at, enterNs, leaveNs, mine, waits))
+    const { from, tag } = message
+    if (from === coordinator) leaving = [tag]
+    else leaving = from === last ? sampling(run, before) : [tag, ...rowsWith(from, row)]
+    leaveNs = left(message, back.own(...leaving))
+    back.came(message)
+  }
+
+  for (let s = stages.length - 1; s > 0; s--) stage(stages[s]!, run.hiddenMessage(s, stages[s]!.leadOf(row)))
+  const [direct, onward] = run.tokenMessages(before)
+  stage(stages[0]!, onward ?? direct!)
+  if (onward !== undefined) stay(coordinator, direct!, back.own(onward.tag, direct!.tag), undefined)
+  const leftNs = Math.max(startNs, leaveNs)
+  back.visit(last, startNs, leftNs, charge(last, startNs, leftNs, back.own(...leaving), undefined))
+  return back.way()
+}
+
+/** Through all stages, and from chunk to chunk where the engine held one back, to where the request was accepted. */
+function walkPrompt(run: RunIndex, sequence: SequenceTrace, endNs: number): Way {
+  const { stages, coordinator } = run
+  const chunks = run.chunksOf(sequence).map((position) => spanTag(sequence.sequence, position))
+  const back = backward()
+  let nth = chunks.length - 1
+  let leaveNs = endNs
+  for (let s = stages.length - 1; s >= 0; s--) {
+    const at = stages[s]!
+    const parts: Tile<Charge>[][] = []
+    let cursorNs = leaveNs
+    for (; nth > 0; nth--) {
+      const readyNs = at.find(SpanName.stageQueue, chunks[nth]!)?.startNs
+      const freedNs = at.find(SpanName.resume, chunks[nth - 1]!)?.endNs
+      if (readyNs === undefined || freedNs === undefined || freedNs <= readyNs || freedNs > cursorNs) break
+      const mine = back.own(chunks[nth]!, chunks[nth - 1]!)
+      parts.unshift(charge(at, freedNs, cursorNs, mine, stayOf(run, at, chunks[nth]!)))
+      cursorNs = freedNs
+    }
+    const chunk = chunks[nth]!
+    const message = s > 0 ? run.hiddenMessage(s, chunk) : run.promptMessage(chunk)
+    const mine = back.own(chunk)
+    const enterNs = entered(at, message, mine, cursorNs)
+    parts.unshift(charge(at, enterNs, cursorNs, mine, stayOf(run, at, chunk)))
+    back.visit(at, enterNs, leaveNs, parts.flat())
+    back.came(message)
+    leaveNs = left(message, mine)
+  }
+  const begin = spanTag(sequence.sequence, 0)
+  const startNs = coordinator.find(SpanName.request, begin)?.startNs ?? Math.round(sequence.acceptedNs)
+  const leftNs = Math.max(startNs, leaveNs)
+  const mine = back.own(begin, ...chunks)
+  back.visit(coordinator, startNs, leftNs, charge(coordinator, startNs, leftNs, mine, undefined))
+  return back.way()
 }
 
 /** When the token came into `at`: with the first byte of its message, else with the first that is recorded of it. */
@@ -176,151 +189,4 @@ function left({ from, sentNs, outPort }: Message, mine: ReadonlySet<number>): nu
     if (isProgram && endNs > lastNs) lastNs = endNs
   }
   return lastNs
-}
-
-function* spansAt({ byTag }: ProcessIndex, tags: ReadonlySet<number>): Generator<Span> {
-  for (const tag of tags) yield* byTag.get(tag) ?? []
-}
-
-/** The part of a visit in which a row is ready and its step has not begun. */
-interface Stay {
-  readonly readyNs: number
-  readonly startedNs: number
-  /** Until when rows were missing that share the step. */
-  readonly formedNs: number
-  /** When others had to return from their way round the chain first. */
-  readonly crowded: readonly Interval[]
-}
-
-function stay(run: RunIndex, at: ProcessIndex, row: number): Stay | undefined {
-  const lead = at.leadOf(row)
-  const queue = at.find(SpanName.stageQueue, lead)
-  if (queue === undefined) return undefined
-  const ready = (tag: number) => at.find(SpanName.dispatch, tag, SpanPort.tokensIn)?.endNs
-  const rows = at === run.stages[0] ? at.rowsOf(lead) : []
-  const isForming = rows.length > 1
-  return {
-    readyNs: (isForming ? ready(row) : undefined) ?? queue.startNs,
-    startedNs: queue.endNs,
-    formedNs: isForming ? Math.max(...rows.map((tag) => ready(tag) ?? -Infinity)) : -Infinity,
-    crowded: at === run.stages[0] ? run.crowded.between(queue.startNs, queue.endNs) : [],
-  }
-}
-
-const unattributed: Charge = { category: 'UNATTRIBUTED', port: SpanPort.none, bytes: 0, reason: 'unknown' }
-const collected: Charge = { category: 'gc', port: SpanPort.none, bytes: 0, reason: 'gc' }
-const engineBusy: Charge = {
-  category: 'stage.queue',
-  port: SpanPort.none,
-  bytes: 0,
-  reason: 'other.sequence',
-}
-const loopBusy: Charge = { category: 'wait.sequence', port: SpanPort.none, bytes: 0, reason: 'loop' }
-const forming: Charge = { category: 'wait.sequence', port: SpanPort.none, bytes: 0, reason: 'other.sequence' }
-const queued: Charge = { category: 'stage.queue', port: SpanPort.none, bytes: 0, reason: 'unknown' }
-
-/**
- * Charges every instant of `[startNs, endNs]` in `at` to a span of `mine`, or to a recorded span of something else that kept the
- * engine or the loop. What neither explains stays UNATTRIBUTED.
- */
-function tiles(
-  at: ProcessIndex,
-  startNs: number,
-  endNs: number,
-  mine: ReadonlySet<number>,
-  stay?: Stay,
-): Tile<Charge>[] {
-  if (startNs >= endNs) return []
-  const spans = [...spansAt(at, mine)].filter((span) => span.endNs > startNs && span.startNs < endNs)
-  const named = (name: SpanName) => spans.filter((span) => span.name === name)
-  const others = (line: readonly Span[]) => line.filter(({ tag }) => !mine.has(tag))
-  const engine = others(at.engine.between(startNs, endNs))
-  const loop = others(at.loop.between(startNs, endNs))
-  const waiting = stay === undefined ? [] : [{ startNs: stay.readyNs, endNs: stay.startedNs }]
-  const submits = named(SpanName.submit)
-  const resumes = named(SpanName.resume)
-  const receives = named(SpanName.receive)
-  const innermost = spans.filter(({ name }) => loopNames.has(name))
-  innermost.sort((a, b) => b.startNs - a.startNs || a.endNs - b.endNs)
-  const computes = named(SpanName.compute)
-  const startedNs = computes[0]?.startNs ?? -Infinity
-  return paint(
-    startNs,
-    endNs,
-    [
-      ...own(named(SpanName.cpuWait)),
-      ...own(computes),
-      ...own(named(SpanName.sample)),
-      ...receives.flatMap(({ startNs, endNs }) => keptWaiting(at, startNs, endNs, mine)),
-      ...own(receives),
-      ...own(named(SpanName.creditWait), 'credit'),
-      ...(stay === undefined
-        ? []
-        : within([{ startNs: stay.readyNs, endNs: stay.formedNs }], waiting, forming)),
-      ...within(engine, [...submits, ...waiting], engineBusy),
-      ...own(submits),
-      ...within(at.gc.between(startNs, endNs), [{ startNs, endNs }], collected),
-      ...own(innermost),
-      ...within(loop, [{ startNs, endNs }], loopBusy),
-      ...own(resumes),
-      ...within(stay?.crowded ?? [], waiting, forming),
-      ...within(waiting, waiting, queued),
-      ...within(engine, [{ startNs, endNs: startedNs }], engineBusy),
-    ],
-    unattributed,
-  )
-}
-
-function own(spans: readonly Span[], reason?: WaitReason): Layer<Charge>[] {
-  return spans.map(({ name, startNs, endNs, port, bytes }) => {
-    const category = categoryOf(name) ?? 'UNATTRIBUTED'
-    return { startNs, endNs, label: { category, port, bytes, ...(reason && { reason }) } }
-  })
-}
-
-interface Interval {
-  readonly startNs: number
-  readonly endNs: number
-}
-
-function within(causes: readonly Interval[], waits: readonly Interval[], label: Charge): Layer<Charge>[] {
-  return waits.flatMap((wait) =>
-    causes.flatMap((cause) => {
-      const startNs = Math.max(wait.startNs, cause.startNs)
-      const endNs = Math.min(wait.endNs, cause.endNs)
-      return startNs < endNs ? [{ startNs, endNs, label }] : []
-    }),
-  )
-}
-
-const kept: Charge = { category: 'wait.loop', port: SpanPort.none, bytes: 0, reason: 'loop' }
-/** The loop has no records of its own way from one callback to the next. */
-const BETWEEN_CALLBACKS_NS = 20_000
-
-/**
- * How long, without a break up to `endNs`, the loop of `at` was busy with something else or collected garbage, back to `startNs` at
- * most: bytes that came meanwhile were not taken.
- */
-export function keptWaiting(
-  at: ProcessIndex,
-  startNs: number,
-  endNs: number,
-  mine: ReadonlySet<number>,
-): Layer<Charge>[] {
-  const layers: Layer<Charge>[] = [
-    ...within(at.gc.between(startNs, endNs), [{ startNs, endNs }], collected),
-    ...within(
-      at.loop.between(startNs, endNs).filter(({ tag }) => !mine.has(tag)),
-      [{ startNs, endNs }],
-      kept,
-    ),
-  ].sort((a, b) => b.endNs - a.endNs)
-  let unbrokenNs = endNs
-  const chain: Layer<Charge>[] = []
-  for (const layer of layers) {
-    if (layer.endNs < unbrokenNs - BETWEEN_CALLBACKS_NS) break
-    chain.push(layer)
-    unbrokenNs = Math.min(unbrokenNs, layer.startNs)
-  }
-  return chain.sort((a, b) => Number(a.label === kept) - Number(b.label === kept))
 }

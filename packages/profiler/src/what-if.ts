@@ -1,6 +1,6 @@
 import { SeamError, SpanPort } from '@seamline/core'
 import { type ReplayOptions, type ReplayPolicy, type ReplayResult, replay } from './replay.ts'
-import type { Cost, Frame, ReplayModel } from './replay-model.ts'
+import type { Cost, Frame, ReplayModel } from './replay-types.ts'
 import type { Category } from './trace.ts'
 
 /** How well a replay of what was recorded repeats it. */
@@ -37,12 +37,16 @@ export interface Place {
 }
 
 export interface WhatIfPrediction extends Place, Prediction {
-  /** How much less of it; null where it goes to `floorNs` on each occasion. */
-  readonly reductionPct: number | null
-  readonly floorNs?: number
+  /** How much less of it. */
+  readonly reductionPct: number
   /** Of {@link Gains.tpotPct}; NaN for a policy whose replay did not pass the gate. */
   readonly gainPctFrozen: number
   readonly gainPctRequeued: number
+}
+
+/** As {@link WhatIfPrediction}, with each occasion at `floorNs` at most. */
+export interface FloorPrediction extends Omit<WhatIfPrediction, 'reductionPct'> {
+  readonly floorNs: number
 }
 
 /** Predictions, or why there are none. */
@@ -55,7 +59,7 @@ export type WhatIf =
       predictions(): WhatIfPrediction[]
       predict(change: Change): Prediction
       /** Each occasion of `place` takes `floorNs` at most. */
-      toFloor(place: Place, floorNs: number): WhatIfPrediction
+      toFloor(place: Place, floorNs: number): FloorPrediction
       injectionSlope(place: InjectionPlace, where?: InjectionWhere): InjectionSlope
     }
   | { readonly ok: false; readonly gates: readonly ReplayGate[]; readonly reason: string }
@@ -84,11 +88,11 @@ export function whatIf(model: ReplayModel): WhatIf {
     }
     return { frozen: of('frozen'), requeued: of('requeued') }
   }
-  function prediction(place: Place, reductionPct: number | null, change: Change): WhatIfPrediction {
+  function prediction(place: Place, change: Change): Omit<WhatIfPrediction, 'reductionPct'> {
     const { frozen, requeued } = predict(change)
     return {
       ...place,
-      ...{ reductionPct, frozen, requeued },
+      ...{ frozen, requeued },
       gainPctFrozen: frozen?.tpotPct ?? Number.NaN,
       gainPctRequeued: requeued?.tpotPct ?? Number.NaN,
     }
@@ -99,10 +103,13 @@ export function whatIf(model: ReplayModel): WhatIf {
     ...{ gates, recorded, predict },
     predictions: () =>
       places(model).flatMap((place) =>
-        reductionsPct.map((pct) => prediction(place, pct, scaled(place, 1 - pct / 100))),
+        reductionsPct.map((reductionPct) => ({
+          ...prediction(place, scaled(place, 1 - reductionPct / 100)),
+          reductionPct,
+        })),
       ),
     toFloor: (place, floorNs) => ({
-      ...prediction(place, null, {
+      ...prediction(place, {
         duration: (cost) => (isAt(cost, place) ? Math.min(cost.ns, floorNs) : cost.ns),
       }),
       floorNs,
