@@ -126,6 +126,7 @@ async function serve(
       ...{ name: worker.name, address: worker.addresses[0]?.address, addresses: worker.addresses },
       ...{ pid: process.pid, stage },
       ...{ layerFirst, layerEnd, layerCount, contextLength, regime, engine, backend },
+      announcement: worker.announcement,
     }
     const { security, access } = settings
     const join =
