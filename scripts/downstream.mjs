@@ -40,7 +40,9 @@ try {
     const { filename, files } = JSON.parse(packed.slice(packed.indexOf('{')))
     const archive = filename.startsWith('/') ? filename : join(made, filename)
     archives.set(name, archive)
-    const stray = files.filter(({ path }) => !/^(dist\/|proto\/|vectors\/|package\.json$|README\.md$|LICENSE$)/.test(path))
+    const stray = files.filter(
+      ({ path }) => !/^(dist\/|proto\/|vectors\/|package\.json$|README\.md$|LICENSE$)/.test(path),
+    )
     if (stray.length > 0) throw new Error(`${name} packs ${stray.map(({ path }) => path).join(', ')}`)
     await command(process.execPath, [binOf('publint', 'src/cli.js'), 'run', archive, '--strict'], root)
     await command(

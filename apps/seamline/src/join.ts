@@ -34,6 +34,9 @@ export function decodeJoin(text: string): Join {
       `this is no join string (${text.trim().length} characters): it begins with ${SCHEME} and is printed by a worker, copy all of it`,
     )
   }
+  if (addresses.includes(SCHEME)) {
+    throw new SeamError('USAGE', 'these are several join strings in one: give --join again for each worker')
+  }
   return {
     ...(access === undefined ? { secret } : { secret, access }),
     addresses: addresses.split(',').map((address) => parseAddress(address)),

@@ -57,7 +57,7 @@ function isRearranged(path: string): boolean {
 export function memoryTable(stages: readonly StageMemory[]): string {
   const rows = stages.map(({ worker, layers, fileBytes, copies, rssBytes, limitBytes, holds }) => [
     ...[worker, layers, bytes(fileBytes), String(copies), bytes(rssBytes), bytes(limitBytes)],
-    holds ? 'holds' : 'EXCEEDED',
+    holds ? 'holds' : 'above',
   ])
   return table(['stage', 'layers', 'file', 'copies', 'RSS', 'limit', ''], rows, [2, 3, 4, 5])
 }

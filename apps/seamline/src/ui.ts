@@ -106,7 +106,8 @@ export function createUi(options: UiOptions): Ui {
 /** Prints what went wrong: one line for a known error, the stack for a bug. */
 export function reportError(error: unknown, json: boolean): void {
   const known = isSeamError(error)
-  const { code, message, worker } = known ? error : SeamError.from(error, 'EXECUTOR')
+  const { code, message: text, worker } = known ? error : SeamError.from(error, 'EXECUTOR')
+  const message = text.replace(/ENOENT: no such file or directory, \w+ '([^']+)'/, '$1 does not exist')
   if (json) {
     const body = { code: known ? code : 'INTERNAL', message, worker: worker ?? null }
     process.stdout.write(`${JSON.stringify({ error: body }, null, 2)}\n`)

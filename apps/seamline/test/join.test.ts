@@ -3,6 +3,7 @@ import { mkdtemp, readdir, rm, stat, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { visibleAddress } from '../src/advertise.ts'
 import { loadSecurity } from '../src/identity.ts'
 import { decodeJoin, encodeJoin, parseAddress } from '../src/join.ts'
 
@@ -44,6 +45,15 @@ describe('a join string', () => {
     },
   )
 
+  it('is one at a time: several in one are refused without repeating a secret', () => {
+    const two = `${encodeJoin(join)},${encodeJoin(join)}`
+    const message = expect.stringMatching(/--join again/)
+    expect(() => decodeJoin(two)).toThrow(expect.objectContaining({ code: 'USAGE', message }))
+    expect(() => decodeJoin(two)).toThrow(
+      expect.objectContaining({ message: expect.not.stringContaining(join.secret) }),
+    )
+  })
+
   it('holds no secret that would need quoting', () => {
     expect(() => encodeJoin({ ...join, secret: 'a b' })).toThrow(expect.objectContaining({ code: 'USAGE' }))
   })
@@ -55,6 +65,16 @@ describe('an address', () => {
     expect(parseAddress('127.0.0.1:1', 'tcp')).toEqual({ transport: 'tcp', address: '127.0.0.1:1' })
     expect(() => parseAddress('127.0.0.1:1')).toThrow(expect.objectContaining({ code: 'USAGE' }))
     expect(() => parseAddress('a=b=c', 'tcp')).toThrow(expect.objectContaining({ code: 'USAGE' }))
+  })
+})
+
+describe('an address for others', () => {
+  it('names a host where the listener takes every interface, and stays otherwise', () => {
+    expect(visibleAddress('0.0.0.0:7100#pin', 'host.example')).toBe('host.example:7100#pin')
+    expect(visibleAddress('[::]:7100~pin/room#pin', 'fd00::1')).toBe('[fd00::1]:7100~pin/room#pin')
+    for (const address of ['127.0.0.1:7100', '10.0.0.0:1', 'relay.example:7200/room', 'worker-0'])
+      expect(visibleAddress(address, 'host.example')).toBe(address)
+    expect(visibleAddress('0.0.0.0:7100', undefined)).toMatch(/^\d+\.\d+\.\d+\.\d+:7100$/)
   })
 })
 

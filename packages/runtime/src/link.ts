@@ -526,7 +526,10 @@ function linkCore(
     clearInterval(beat)
     ready.reject(
       reason ??
-        new SeamError('CLOSED', `${link.remote} closed the connection before a protocol was agreed on`),
+        new SeamError(
+          'CLOSED',
+          `${link.remote} closed the connection before a protocol was agreed on${transport.authenticates ? '' : '; if it expects TLS, use its join string'}`,
+        ),
     )
     handler?.closed(reason)
   }

@@ -146,7 +146,11 @@ export async function createRelay(options: RelayServerOptions): Promise<Relay> {
     try {
       const request = parseRequest(message.method, message.url, message.headers)
       if (access !== undefined && !sameKey(request.access, accessKey(access, request.room))) {
-        const error = new SeamError('MISMATCH', 'the access secret of the relay is another one')
+        const found = request.access === '' ? 'none was given' : 'another one was given'
+        const error = new SeamError(
+          'MISMATCH',
+          `the relay asks for the access secret of its operator, ${found}`,
+        )
         refuse(socket, 'access', error)
         return
       }

@@ -1,8 +1,9 @@
 import { join } from 'node:path'
 import { spanRing } from '@seamline/profiler'
-import { createRelay } from '@seamline/transports/relay-server'
+import { createRelay, defaultLimits } from '@seamline/transports/relay-server'
 import { createSecret } from '@seamline/transports/security'
 import { Option } from 'commander'
+import { visibleAddress } from '../advertise.ts'
 import { aborted, asChild } from '../child.ts'
 import { type Context, command, integer } from '../command.ts'
 import { identityDir, isLoopback, kept, loadSecurity, secretFrom } from '../identity.ts'
@@ -12,6 +13,7 @@ import { addSecurityOptions } from '../options.ts'
 interface RelayCommandOptions {
   readonly listen: string
   readonly metrics?: string
+  readonly advertise?: string
   readonly access?: string
   readonly secure?: boolean
   readonly identity?: string
@@ -31,16 +33,28 @@ export function relayCommand() {
     run,
   )
     .option('--listen <address>', 'where to listen, as HOST:PORT', '127.0.0.1:7200')
+    .option(
+      '--advertise <host>',
+      'name or address of this machine for others, where it listens on every interface (default: the first one on a network)',
+    )
     .option('--metrics <address>', 'serve GET /metrics there, on loopback only (default: not at all)')
     .option(
       '--access <file>',
       'file with the secret that clients must know (default beyond loopback: made on first use beside the identity)',
     )
     .option('--secure', 'TLS also on loopback')
-    .option('--max-rooms <n>', 'rooms at most', integer(1))
-    .option('--max-peers <n>', 'connections at most', integer(1))
-    .option('--max-queued-bytes <n>', 'bytes that wait for a slow peer at most', integer(1024))
-    .option('--idle-timeout <ms>', 'a joined pair that carries nothing for this long is ended', integer(100))
+    .option('--max-rooms <n>', `rooms at most (default: ${defaultLimits.maxRooms})`, integer(1))
+    .option('--max-peers <n>', `connections at most (default: ${defaultLimits.maxPeers})`, integer(1))
+    .option(
+      '--max-queued-bytes <n>',
+      `bytes that wait for a slow peer at most (default: ${defaultLimits.maxQueuedBytesPerPair})`,
+      integer(1024),
+    )
+    .option(
+      '--idle-timeout <ms>',
+      `a joined pair that carries nothing for this long is ended (default: ${defaultLimits.maxIdleMs})`,
+      integer(100),
+    )
     .addOption(new Option('--record', 'record spans, taken out by GET /spans beside the metrics').hideHelp())
     .addOption(
       new Option('--inject <delay>', 'put a delay in, for experiments').argParser(parseInjection).hideHelp(),
@@ -88,7 +102,8 @@ async function serve(
       ...(options.idleTimeout === undefined ? {} : { maxIdleMs: options.idleTimeout }),
     },
   })
-  const { address, metricsAddress } = relay
+  const { metricsAddress } = relay
+  const address = visibleAddress(relay.address, options.advertise)
   ui.clear()
   onReady()
   if (accessFile !== undefined && options.exitWithStdin !== true) ui.note(`access secret: ${accessFile}`)

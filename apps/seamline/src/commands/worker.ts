@@ -12,6 +12,7 @@ import { processInstruments, spanRing } from '@seamline/profiler'
 import { createWorker } from '@seamline/runtime'
 import { fakeExecutor } from '@seamline/runtime/fake'
 import { Option } from 'commander'
+import { advertised } from '../advertise.ts'
 import { aborted, asChild } from '../child.ts'
 import { codecs, named, type TransportSettings, transports } from '../cluster.ts'
 import { type Context, command, integer } from '../command.ts'
@@ -33,6 +34,7 @@ interface WorkerCommandOptions extends EngineOptions, LinkSettings {
   readonly model?: string
   readonly listen?: readonly string[]
   readonly join?: Join
+  readonly advertise?: string
   readonly relayAccess?: string
   readonly paced?: PacedStage
   readonly inject?: Injection
@@ -68,11 +70,18 @@ export function workerCommand() {
       repeated,
     )
     .option(
+      '--advertise <host>',
+      'name or address of this machine for others, where it listens on every interface (default: the first one on a network)',
+    )
+    .option(
       '--join <string>',
       'take the shared secret from what another worker printed, so that one run can use both',
       decodeJoin,
     )
-    .option('--relay-access <file>', "file with the secret of the relay's operator")
+    .option(
+      '--relay-access <file>',
+      "file with the secret of the relay's operator: `relay-access` beside the identity of the relay",
+    )
     .option('--name <name>', 'name in errors (default: worker-<stage>)')
     .option('--sequences <n>', 'sequences that may be in flight', integer(1, 256), 1)
     .addOption(
@@ -146,17 +155,19 @@ async function serve(
       ...(isChild ? {} : { onEvent: (text) => ui.log(text) }),
     })
     const { layerFirst, layerEnd, layerCount, contextLength, regime, engine, backend } = executor.spec
+    const addresses = advertised(worker.addresses, options.advertise)
     const ready = {
-      ...{ name: worker.name, address: worker.addresses[0]?.address, addresses: worker.addresses },
+      ...{ name: worker.name, address: addresses[0]?.address, addresses },
       ...{ pid: process.pid, stage },
       ...{ layerFirst, layerEnd, layerCount, contextLength, regime, engine, backend },
+      announcement: { ...worker.announcement, addresses },
     }
     const { security, access } = settings
     const join =
       security === undefined
         ? undefined
         : encodeJoin({
-            ...{ secret: security.secret, addresses: worker.addresses },
+            ...{ secret: security.secret, addresses },
             ...(access === undefined ? {} : { access }),
           })
     ui.clear()
