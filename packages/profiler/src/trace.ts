@@ -37,6 +37,8 @@ export interface RunSettings {
   readonly paced: boolean
   /** A delay that was put in on purpose: such a run is never evidence of speed. */
   readonly injected?: { readonly place: string; readonly delayNs: number }
+  /** The processes are not all on one host: their clocks are aligned rather than taken for one. */
+  readonly severalHosts?: true
   /** Threads that are busy at the same time, and the cores of the host: more threads than cores disqualify a run. */
   readonly busyThreads: number
   readonly cores: number
