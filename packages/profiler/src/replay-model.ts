@@ -137,7 +137,8 @@ export function replayModel(aligned: AlignedRun): ReplayModel {
           'dispatch',
           at,
           SpanPort.none,
-          s === 0 && rows.length > 1 ? 0 : startingNs(s, at, tag),
+          (s === 0 && rows.length > 1 ? 0 : startingNs(s, at, tag)) +
+            spanCost(at, SpanName.dispatch, tag, SpanPort.none).ns,
         ),
         decode: spanCost(at, SpanName.codecDecode, tag, SpanPort.hiddenIn),
         submit: cost('compute.submit', at, SpanPort.none, submitNs),

@@ -121,9 +121,9 @@ export function lane(
     let submittedNs = 0
     try {
       const output = outlet.begin(job)
-      if (sink !== null) noteStart(sink, job, tag)
+      const startNs = sink === null ? 0 : noteStart(sink, job, tag)
       const input = job.input()
-      const inputNs = sink === null ? 0 : clock.nowNs()
+      const inputNs = sink !== null && job.decodes ? clock.nowNs() : startNs
       const rows = job.rows.map(({ sequence: { session }, row: { position, tokenCount, sample } }) => ({
         ...{ session, position, tokenCount },
         sample: isLast && sample,
@@ -151,13 +151,14 @@ export function lane(
     )
   }
 
-  function noteStart(to: SpanSink, job: Job, tag: number): void {
+  function noteStart(to: SpanSink, job: Job, tag: number): number {
     const nowNs = clock.nowNs()
     to.span(SpanName.stageQueue, job.arrivedNs, nowNs, tag, 0)
     if (holdNs > 0) to.span(SpanName.injected, job.arrivedNs, nowNs, tag, 0)
     if (blockedNs > 0) to.span(SpanName.creditWait, Math.max(blockedNs, job.arrivedNs), nowNs, tag, 0)
     for (const { sequence, row } of job.rows.slice(1))
       to.span(SpanName.member, nowNs, nowNs, tag, spanTag(sequence.id, row.position))
+    return nowNs
   }
 
   function leave(job: Job, report: (current: readonly JobRow[]) => void): void {
@@ -200,6 +201,7 @@ function merge(jobs: readonly Job[]): Job {
     rows: jobs.flatMap((job) => job.rows),
     mergeable: true,
     arrivedNs: jobs[0]!.arrivedNs,
+    decodes: false,
     input: () => Int32Array.from(jobs.flatMap((job) => [...job.input()])),
     release() {
       for (const job of jobs) job.release()

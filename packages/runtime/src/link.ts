@@ -390,9 +390,8 @@ function linkCore(
   function noteArrival(message: Counted, payload: Uint8Array): void {
     const tag = tagOf(message)
     let nowNs = lastHeardNs
-    if (payload.length === 0) headerRead(message)
+    if (payload.length === 0) nowNs = headerRead(message)
     else sink!.span(SpanName.receive, headerNs, nowNs, tag, payload.length, ports.in)
-    if (payload.length === 0) nowNs = clock.nowNs()
     frameNs = 0
     verify(message, payload)
     receivedNs = nowNs

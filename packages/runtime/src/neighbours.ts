@@ -66,6 +66,8 @@ export interface Adopted {
 export interface Neighbours {
   /** Where hidden rows go; undefined on a last stage and before the neighbour has dialled. */
   readonly downstream: { readonly link: Link; readonly edge: Edge } | undefined
+  /** True when hidden rows that arrive have to be decoded. */
+  readonly decodes: boolean
   /** The last stage's way back to stage 0, where stage 0 could dial it. */
   readonly back: Link | undefined
   /**
@@ -91,6 +93,7 @@ export function neighbours(context: NeighbourContext): Neighbours {
   const isLast = spec.layerEnd === spec.layerCount
   let downstream: { readonly link: Link; readonly edge: Edge } | undefined
   let upstream: Link | undefined
+  let decodes = false
   let back: Link | undefined
 
   async function dialUpstream(request: LinkMessage): Promise<LinkMessage> {
@@ -119,6 +122,7 @@ export function neighbours(context: NeighbourContext): Neighbours {
         throw new SeamError('PROTOCOL', both, { worker: hello.name })
       }
       const edge = edgeOf(codec)
+      decodes = !edge.codec.identity
       upstream = link
       link.label({ in: SpanPort.hiddenIn, out: SpanPort.none, probe: SpanPort.hiddenIn })
       link.send({ kind: 'credit', scope: 'edge', id: 0, limit: edge.grant() })
@@ -261,6 +265,9 @@ export function neighbours(context: NeighbourContext): Neighbours {
   return {
     get downstream() {
       return downstream
+    },
+    get decodes() {
+      return decodes
     },
     get back() {
       return back

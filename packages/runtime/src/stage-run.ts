@@ -345,6 +345,7 @@ export function stageRun(options: StageRunOptions): StageRun {
     const job: Job = {
       rows,
       mergeable: false,
+      decodes: port === SpanPort.hiddenIn && around.decodes,
       arrivedNs,
       release,
       input: () => {
@@ -489,6 +490,7 @@ export function stageRun(options: StageRunOptions): StageRun {
     work.push({
       rows: [{ sequence, row, index: 0 }],
       mergeable: true,
+      decodes: false,
       arrivedNs,
       input: () => Int32Array.of(token),
       release() {},
