@@ -1,6 +1,9 @@
 import { isSeamError, SeamError } from '@seamline/core'
 import { Command, CommanderError, InvalidArgumentError } from 'commander'
+import { type Place, places } from 'seamline/profile'
 import { createCatalogue } from './catalogue.ts'
+import { type InjectOptions, inject } from './commands/inject.ts'
+import { type LevelsOptions, levels } from './commands/levels.ts'
 import { type RunOptions, run } from './commands/run.ts'
 import { EXIT_CODE_HELP, ExitCode } from './exit-codes.ts'
 import { createPeers } from './peers.ts'
@@ -35,6 +38,8 @@ function createProgram(): Command {
     .enablePositionalOptions()
   const run = runCommand()
   program.addCommand(run, { isDefault: true })
+  program.addCommand(injectCommand())
+  program.addCommand(levelsCommand())
   program.addHelpText(
     'after',
     () =>
@@ -68,6 +73,48 @@ function runCommand(): Command {
         }
       })
     })
+}
+
+function injectCommand(): Command {
+  return new Command('inject')
+    .description('Put a delay into one place after the other and see where the profiler finds it.')
+    .option('--model <file>', 'a GGUF file, in two stages; with --paced stages that wait')
+    .option('--paced <ms>', 'milliseconds a stage, for example 4,6', (text) => text.split(',').map(Number))
+    .option('--place <names>', `one or several of ${places.join(', ')} (default: all)`, (text) =>
+      text.split(',').map(placeNamed),
+    )
+    .option('--delay <ms>', 'how long', wholeNumber(1, 1000), 5)
+    .option('--runs <n>', 'undisturbed runs to compare with', wholeNumber(2, 50), 5)
+    .option('--tokens <n>', 'new tokens of each run', wholeNumber(8, 4096), 48)
+    .option('--json', 'print JSON lines')
+    .allowExcessArguments(false)
+    .addHelpText('after', EXIT_CODE_HELP)
+    .action(async (options: InjectOptions & { readonly json?: boolean }) => {
+      const ui = createUi(options.json === true)
+      process.exitCode = await interruptible(ui, (signal) => inject(options, { ui, signal }))
+    })
+}
+
+function levelsCommand(): Command {
+  return new Command('levels')
+    .description('What recording spans costs: runs with and without, in pairs of fresh processes.')
+    .requiredOption('--model <file>', 'a GGUF file')
+    .option('--stages <n>', 'stages', wholeNumber(1, 64), 2)
+    .option('--pairs <n>', 'pairs of runs', wholeNumber(6, 200), 32)
+    .option('--tokens <n>', 'new tokens of each run', wholeNumber(8, 4096), 64)
+    .option('--json', 'print JSON lines')
+    .allowExcessArguments(false)
+    .addHelpText('after', EXIT_CODE_HELP)
+    .action(async (options: LevelsOptions & { readonly json?: boolean }) => {
+      const ui = createUi(options.json === true)
+      process.exitCode = await interruptible(ui, (signal) => levels(options, { ui, signal }))
+    })
+}
+
+function placeNamed(text: string): Place {
+  const found = places.find((place) => place === text.trim())
+  if (found === undefined) throw new InvalidArgumentError(`Places are ${places.join(', ')}.`)
+  return found
 }
 
 async function interruptible<T>(ui: Ui, work: (signal: AbortSignal) => Promise<T>): Promise<T> {

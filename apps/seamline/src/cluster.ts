@@ -12,10 +12,12 @@ import { q8_0 } from '@seamline/codecs/q8_0'
 import { type CodecFactory, type FramingFactory, SeamError, type Transport } from '@seamline/core'
 import { msgpack } from '@seamline/framing/msgpack'
 import { protobuf } from '@seamline/framing/protobuf'
+import { emulated } from '@seamline/transports/emulated'
 import { relay } from '@seamline/transports/relay'
 import type { Security } from '@seamline/transports/security'
 import { tcp } from '@seamline/transports/tcp'
 import { ws } from '@seamline/transports/ws'
+import type { LinkShape } from './link.ts'
 
 export {
   type LocalStage,
@@ -42,24 +44,35 @@ export const framings: ReadonlyMap<string, FramingFactory> = byId(protobuf, msgp
 
 /** What a transport needs beyond an address. */
 export interface TransportSettings {
-  /** TLS with a pinned certificate and a shared secret. `relay` always needs it. */
+  /** TLS with a pinned certificate and a shared secret, through a relay from end to end. */
   readonly security?: Security
   /** The secret of a relay's operator. */
   readonly access?: string
+  /** Emulated around the transport. */
+  readonly link?: LinkShape
 }
 
 /** Transports that reach another process. */
 export const transports: ReadonlyMap<string, (settings?: TransportSettings) => Transport> = new Map([
-  ['tcp', ({ security } = {}) => tcp(security === undefined ? {} : { security })],
-  ['ws', ({ security } = {}) => ws(security === undefined ? {} : { security })],
+  ['tcp', over(({ security } = {}) => tcp(security === undefined ? {} : { security }))],
+  ['ws', over(({ security } = {}) => ws(security === undefined ? {} : { security }))],
   [
     'relay',
-    ({ security, access } = {}) => {
-      if (security === undefined) throw new SeamError('USAGE', 'a relay is used with TLS and a secret only')
-      return relay({ secret: security.secret, security, ...(access === undefined ? {} : { access }) })
-    },
+    over(({ security, access } = {}) =>
+      relay({ ...(security === undefined ? {} : { security }), ...(access === undefined ? {} : { access }) }),
+    ),
   ],
-] satisfies [string, (settings?: TransportSettings) => Transport][])
+])
+
+/** With the emulated link around it, where one is asked for. */
+function over(
+  make: (settings?: TransportSettings) => Transport,
+): (settings?: TransportSettings) => Transport {
+  return (settings) => {
+    const transport = make(settings)
+    return settings?.link === undefined ? transport : emulated(transport, settings.link)
+  }
+}
 
 /** Throws `USAGE` with the names that exist. */
 export function named<T>(what: string, choices: ReadonlyMap<string, T>, name: string): T {

@@ -77,7 +77,7 @@ async function readText(path: string): Promise<string | undefined> {
   }
 }
 
-/** True for an address `HOST:PORT` that only this machine reaches. */
+/** True for an address that begins with `HOST:PORT` and that only this machine reaches. */
 export function isLoopback(address: string): boolean {
-  return /^(127\.\d+\.\d+\.\d+|\[::1\]|localhost):\d+$/.test(address)
+  return /^(127\.\d+\.\d+\.\d+|\[::1\]|localhost):\d+($|[/#])/.test(address)
 }

@@ -6,10 +6,16 @@ import { isErrorCode, isSeamError, SeamError, type TransportAddress } from '@sea
 import { DEFAULT_LIVENESS_MS } from '@seamline/runtime'
 import { STARTING_BEATS, STARTING_LINE } from './child.ts'
 import { ExitCode, exitCodeOf } from './exit-codes.ts'
+import { type Injection, injectionText } from './inject.ts'
+import { linkText } from './link.ts'
+import { type PacedStage, pacedText } from './paced.ts'
 import type { EngineSettings, LinkSettings } from './settings.ts'
 
 /** What one worker serves: a stage of a split, or a whole model as its only stage. */
-export type LocalStage = { readonly manifest: string; readonly stage: number } | { readonly model: string }
+export type LocalStage =
+  | { readonly manifest: string; readonly stage: number }
+  | { readonly model: string }
+  | { readonly paced: PacedStage }
 
 export interface LocalWorkersOptions {
   readonly stages: readonly LocalStage[]
@@ -21,6 +27,10 @@ export interface LocalWorkersOptions {
   /** Loading a stage may take this long. @default 300000 */
   readonly startTimeoutMs?: number
   readonly signal?: AbortSignal
+  /** Has the relay record spans, where there is one. */
+  readonly recordRelay?: boolean
+  /** A delay put into one of them, for experiments. */
+  readonly inject?: { readonly stage: number; readonly injection: Injection }
   /** A worker ended on its own: a `WORKER` error naming it, how it ended and the last lines it wrote. At most once. */
   readonly onExit?: (error: SeamError) => void
 }
@@ -36,9 +46,17 @@ export interface LocalWorker {
   readonly backend: string
 }
 
+/** The line that a relay prints when it is ready. */
+export interface LocalRelay {
+  readonly address: string
+  readonly metricsAddress?: string
+  readonly pid: number
+}
+
 export interface LocalWorkers {
   /** In the order of the stages. */
   readonly workers: readonly LocalWorker[]
+  readonly relay: LocalRelay | undefined
   /**
    * What is to be reported for `error`: after a broken link it waits a moment for a process that ended to show itself, whose
    * error says more than the link that it left behind.
@@ -83,16 +101,19 @@ export async function startLocalWorkers(options: LocalWorkersOptions): Promise<L
     generations[generation]!.push(child)
     return child.ready
   }
+  let relay: LocalRelay | undefined
   async function startAll(): Promise<readonly LocalWorker[]> {
-    const relay =
+    relay =
       options.link?.transport === 'relay'
-        ? await start(0, 'relay', ['relay', '--listen', '127.0.0.1:0'], parseRelay)
+        ? await start(0, 'relay', relayArguments(options), parseRelay)
         : undefined
     return Promise.all(
       options.stages.map((stage, index) => {
         const name = options.names?.[index] ?? `worker-${index}`
         const listen = relay === undefined ? '127.0.0.1:0' : `${relay.address}/stage-${index}`
-        const args = ['worker', '--name', name, '--listen', listen, ...argumentsFor(stage, options)]
+        const { inject } = options
+        const delay = inject?.stage === index ? ['--inject', injectionText(inject.injection)] : []
+        const args = ['worker', '--name', name, '--listen', listen, ...argumentsFor(stage, options), ...delay]
         return start(1, name, args, parseReady)
       }),
     )
@@ -117,6 +138,7 @@ export async function startLocalWorkers(options: LocalWorkersOptions): Promise<L
     const workers = await Promise.race([startAll(), stopped])
     return {
       workers,
+      relay,
       async explain(error) {
         if (!isSeamError(error) || exitCodeOf(error.code) !== ExitCode.LINK) return error
         for (let waited = 0; ended === undefined && waited < EXPLAIN_MS; waited += 20) {
@@ -137,9 +159,11 @@ export async function startLocalWorkers(options: LocalWorkersOptions): Promise<L
 
 function argumentsFor(stage: LocalStage, { engine, link }: LocalWorkersOptions): string[] {
   const what =
-    'model' in stage
-      ? ['--model', stage.model]
-      : ['--manifest', stage.manifest, '--stage', String(stage.stage)]
+    'paced' in stage
+      ? ['--paced', pacedText(stage.paced)]
+      : 'model' in stage
+        ? ['--model', stage.model]
+        : ['--manifest', stage.manifest, '--stage', String(stage.stage)]
   return [
     ...what,
     ...[
@@ -155,12 +179,13 @@ function argumentsFor(stage: LocalStage, { engine, link }: LocalWorkersOptions):
   ]
 }
 
-function linkArguments({ framing, transport, liveness, secure, identity }: LinkSettings): string[] {
+function linkArguments({ framing, transport, liveness, secure, identity, link }: LinkSettings): string[] {
   return [
     ...['--transport', transport, '--liveness', String(liveness)],
     ...(framing === undefined ? [] : ['--framing', framing]),
     ...(secure === true ? ['--secure'] : []),
     ...(identity === undefined ? [] : ['--identity', identity]),
+    ...(link === undefined ? [] : ['--link', linkText(link)]),
   ]
 }
 
@@ -267,9 +292,18 @@ function parseReady(line: string): LocalWorker | undefined {
   return found as unknown as LocalWorker
 }
 
-function parseRelay(line: string): { readonly address: string; readonly pid: number } | undefined {
-  const { address, pid } = parseJson(line) ?? {}
-  return typeof address === 'string' && typeof pid === 'number' ? { address, pid } : undefined
+function parseRelay(line: string): LocalRelay | undefined {
+  const found = parseJson(line)
+  if (typeof found?.address !== 'string' || typeof found.pid !== 'number') return undefined
+  return found as unknown as LocalRelay
+}
+
+function relayArguments({ recordRelay, inject }: LocalWorkersOptions): string[] {
+  return [
+    ...['relay', '--listen', '127.0.0.1:0'],
+    ...(recordRelay === true ? ['--record'] : []),
+    ...(inject?.injection.place === 'relay' ? ['--inject', injectionText(inject.injection)] : []),
+  ]
 }
 
 /** The error that a worker printed instead of its ready line. */

@@ -88,7 +88,7 @@ export async function compareCodec(options: LossyOptions): Promise<CodecComparis
 function decodeBytes(traces: Awaited<ReturnType<Pipeline['fetchTraces']>>, promptTokens: number): number {
   let bytes = 0
   for (const { spans } of traces) {
-    for (let at = 0; at < spans.length; at += 5) {
+    for (let at = 0; at < spans.length; at += 6) {
       if (spans[at] !== SpanName.sendQueue) continue
       if (spanTagParts(spans[at + 3]!).position >= promptTokens) bytes += spans[at + 4]!
     }

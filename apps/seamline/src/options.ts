@@ -2,6 +2,7 @@ import type { LinkFacts, SamplerSettings } from '@seamline/core'
 import { type Command, Option } from 'commander'
 import { codecs, framings, transports } from './cluster.ts'
 import { integer, number } from './command.ts'
+import { parseLink } from './link.ts'
 import type { EngineSettings, Regime } from './settings.ts'
 
 /** What a command line says about {@link EngineSettings}; undefined where it says nothing. */
@@ -128,6 +129,11 @@ function addLinkOptions(command: Command): Command {
         'what carries the bytes, for addresses that name none',
         transports,
       ).default('tcp'),
+    )
+    .option(
+      '--link <shape>',
+      'emulate a link: delay one way and rate, for example 20ms,100mbit; workers and coordinator alike',
+      parseLink,
     )
     .option('--secure', 'TLS and a shared secret also on loopback; addresses then end in #FINGERPRINT')
 }

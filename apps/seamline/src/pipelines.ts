@@ -1,6 +1,12 @@
 import { availableParallelism } from 'node:os'
-import { type FramingFactory, type LinkFacts, SeamError, type TransportAddress } from '@seamline/core'
-import { connectPipeline, type Pipeline } from '@seamline/runtime'
+import {
+  type FramingFactory,
+  type LinkFacts,
+  SeamError,
+  type SpanSink,
+  type TransportAddress,
+} from '@seamline/core'
+import { connectPipeline, type Pipeline, type PipelineOptions } from '@seamline/runtime'
 import {
   framings,
   type LocalStage,
@@ -11,7 +17,8 @@ import {
 } from './cluster.ts'
 import type { Context } from './command.ts'
 import { identityDir, loadSecurity, withTemporaryIdentity } from './identity.ts'
-import { FAULT_GRACE_MS } from './local-workers.ts'
+import type { Injection } from './inject.ts'
+import { FAULT_GRACE_MS, type LocalRelay } from './local-workers.ts'
 import type { EngineSettings, SeamSettings } from './settings.ts'
 import type { Ui } from './ui.ts'
 
@@ -28,12 +35,18 @@ interface ConnectOptions {
   readonly expected: Partial<LinkFacts>
   /** Sequences that may share a decode step. @default 1 */
   readonly rowsPerStep?: number
+  /** Where this process records spans. */
+  readonly sink?: SpanSink
+  /** See {@link PipelineOptions.beforeEmit}. */
+  readonly beforeEmit?: () => void
 }
 
-interface LocalOptions extends ConnectOptions {
+export interface LocalOptions extends ConnectOptions {
   readonly stages: readonly LocalStage[]
   readonly engine: EngineSettings
   readonly names?: readonly string[]
+  /** A delay put into one of the stages, or into this process, for experiments. */
+  readonly inject?: { readonly stage: number; readonly injection: Injection }
 }
 
 /** Connects running workers, hands the pipeline to `use` and leaves the workers running. */
@@ -61,10 +74,10 @@ export async function withRemotePipeline<T>(
 export async function withLocalPipeline<T>(
   context: Context,
   options: LocalOptions,
-  use: (pipeline: Pipeline) => Promise<T>,
+  use: (pipeline: Pipeline, relay?: LocalRelay) => Promise<T>,
 ): Promise<T> {
   const { seam } = options
-  if (seam.secure !== true && seam.transport !== 'relay') return startAndConnect(context, options, use)
+  if (seam.secure !== true) return startAndConnect(context, options, use)
   return withTemporaryIdentity(async (identity) => {
     const security = await loadSecurity(identity)
     const local = { ...options, seam: { ...seam, secure: true, identity }, transport: { security } }
@@ -75,19 +88,21 @@ export async function withLocalPipeline<T>(
 async function startAndConnect<T>(
   { ui, signal }: Context,
   options: LocalOptions,
-  use: (pipeline: Pipeline) => Promise<T>,
+  use: (pipeline: Pipeline, relay?: LocalRelay) => Promise<T>,
 ): Promise<T> {
-  const { stages, engine, seam, names } = options
+  const { stages, engine, seam, names, inject } = options
   let pipeline: Pipeline | undefined
   ui.progress(`starting ${stages.length} worker(s)`)
   const local = await startLocalWorkers({
     ...{ stages, engine, link: seam, signal },
     ...(names === undefined ? {} : { names }),
+    ...(inject === undefined ? {} : { inject }),
+    recordRelay: options.sink !== undefined,
     onExit: (error) => pipeline?.fail(error),
   })
   try {
     pipeline = await connect(local.workers, options, signal)
-    const result = await use(pipeline)
+    const result = await use(pipeline, local.relay)
     await pipeline.close()
     await local.close()
     return result
@@ -102,15 +117,18 @@ async function startAndConnect<T>(
 
 async function connect(
   workers: readonly NamedWorker[],
-  { seam, expected, transport, rowsPerStep = 1 }: ConnectOptions,
+  { seam, expected, transport, sink, beforeEmit, rowsPerStep = 1 }: ConnectOptions,
   signal: AbortSignal,
 ): Promise<Pipeline> {
   const used = new Set(workers.flatMap(({ addresses }) => addresses.map((at) => at.transport)))
-  const settings = transport ?? (await transportSettings(seam, workers))
+  const base = transport ?? (await transportSettings(seam, workers))
+  const settings = seam.link === undefined ? base : { ...base, link: seam.link }
   return connectPipeline({
     ...{ workers, expected, rowsPerStep, signal },
     transports: new Map([...used].map((id) => [id, named('transport', transports, id)(settings)])),
     framings: allowedFramings(seam.framing),
+    ...(sink === undefined ? {} : { sink }),
+    ...(beforeEmit === undefined ? {} : { beforeEmit }),
     ...(seam.codec === undefined ? {} : { codecs: [seam.codec] }),
     livenessMs: seam.liveness,
     progressMs: seam.progressDeadline,

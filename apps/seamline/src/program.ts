@@ -6,6 +6,7 @@ import { certifySeamsCommand } from './commands/certify-seams.ts'
 import { demoCommand } from './commands/demo.ts'
 import { doctorCommand } from './commands/doctor.ts'
 import { overheadCommand } from './commands/overhead.ts'
+import { profileCommand } from './commands/profile.ts'
 import { relayCommand } from './commands/relay.ts'
 import { runCommand } from './commands/run.ts'
 import { splitCommand } from './commands/split.ts'
@@ -25,6 +26,7 @@ export function createProgram(): Command {
     .addCommand(workerCommand())
     .addCommand(relayCommand())
     .addCommand(runCommand())
+    .addCommand(profileCommand())
     .addCommand(certifyCommand())
     .addCommand(certifyAllCommand())
     .addCommand(certifySeamsCommand())

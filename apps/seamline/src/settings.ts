@@ -1,3 +1,5 @@
+import type { LinkShape } from './link.ts'
+
 /** How every stage of a pipeline and its unsplit reference compute; equal on all of them, or the handshake refuses. */
 export interface EngineSettings {
   /** Tokens in one prefill chunk. */
@@ -29,6 +31,8 @@ export interface LinkSettings {
   readonly identity?: string
   /** Milliseconds of silence after which a process is dead. */
   readonly liveness: number
+  /** Emulated around the transport, by both ends. */
+  readonly link?: LinkShape
 }
 
 /** What a coordinator adds to that. */

@@ -24,7 +24,7 @@ describe('over every seam', () => {
     const args = ['--model', STORIES, '--prompt-tokens', '9', '--tokens', '8', '--json']
     const { code, stdout } = await seamline(['certify-seams', ...args])
     const { certified, results } = JSON.parse(stdout)
-    expect(results).toHaveLength(20)
+    expect(results).toHaveLength(24)
     for (const row of results) expect(row).toMatchObject({ identical: true, maxAbsDiff: 0, equalTokens: 8 })
     expect(certified).toBe(true)
     expect(code).toBe(0)
@@ -95,7 +95,14 @@ describe('workers that share a secret', () => {
     const plain = await serve('relay', '--listen', '127.0.0.1:0', '--access', await secretFile(access))
     const rooms = ['a', 'b'].map((room) => ['--listen', `relay=${plain.address}/${room}`])
     const options = ['--relay-access', access]
-    const first = await serve(...stage(0), ...rooms[0]!, ...options, '--identity', await identity())
+    const first = await serve(
+      ...stage(0),
+      ...rooms[0]!,
+      ...options,
+      '--secure',
+      '--identity',
+      await identity(),
+    )
     const second = await serve(
       ...stage(1),
       ...rooms[1]!,

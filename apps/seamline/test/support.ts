@@ -61,7 +61,17 @@ export function startNode(
   env: NodeJS.ProcessEnv = {},
   timeoutMs = EXIT_TIMEOUT_MS,
 ): Running {
-  const child = spawn(process.execPath, args, {
+  return startCommand(process.execPath, args, env, timeoutMs)
+}
+
+/** Starts any program. */
+export function startCommand(
+  command: string,
+  args: readonly string[],
+  env: NodeJS.ProcessEnv = {},
+  timeoutMs = EXIT_TIMEOUT_MS,
+): Running {
+  const child = spawn(command, args, {
     stdio: ['ignore', 'pipe', 'pipe'],
     env: { ...process.env, ...env },
   })

@@ -200,7 +200,7 @@ export function plainStage({ layerFirst, layerEnd }: Cut, fault?: ExecutorFault)
     if (fault === 'writes beyond its output' && output !== null) new Float32Array(output.buffer).fill(0)
     if (fault === 'writes its input') input.fill(0)
     const endNs = Math.round(performance.now() * 1e6) + (fault === 'stamps in the wrong order' ? -1e9 : 0)
-    return { tokens, computeStartNs: startNs, computeEndNs: endNs, sampleEndNs: endNs }
+    return { tokens, computeStartNs: startNs, computeEndNs: endNs, sampleEndNs: endNs, cpuWaitNs: 0 }
   }
 
   function pick(session: Session, scores: Float32Array): number {

@@ -91,6 +91,8 @@ export interface StepResult {
   readonly computeEndNs: number
   /** When sampling was finished; equal to `computeEndNs` where nothing was sampled. */
   readonly sampleEndNs: number
+  /** How much of that time the engine's thread could run and had no CPU; 0 where that is not known. */
+  readonly cpuWaitNs: number
 }
 
 /**

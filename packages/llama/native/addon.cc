@@ -303,6 +303,7 @@ class NativeStage : public Napi::ObjectWrap<NativeStage> {
       result.Set("computeStartNs", from.compute_start_ns);
       result.Set("computeEndNs", from.compute_end_ns);
       result.Set("sampleEndNs", from.sample_end_ns);
+      result.Set("cpuWaitNs", from.cpu_wait_ns);
       return result;
     };
     return Enqueue(info.Env(), std::move(job));

@@ -1,11 +1,13 @@
 #include "stage.h"
 
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #ifdef __linux__
 #include <sys/sysmacros.h>
 #endif
 #include <time.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -68,6 +70,28 @@ class StateReader {
   const uint8_t *data_;
   size_t left_;
 };
+
+// Nanoseconds that the calling thread could have run and had no CPU, since it began: the second number of its schedstat.
+double cpu_wait_ns() {
+#ifdef __linux__
+  struct Schedstat {
+    int fd = open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC);
+    ~Schedstat() {
+      if (fd >= 0) close(fd);
+    }
+  };
+  thread_local Schedstat schedstat;
+  char text[96];
+  const ssize_t length = schedstat.fd < 0 ? -1 : pread(schedstat.fd, text, sizeof text - 1, 0);
+  if (length <= 0) return 0;
+  text[length] = 0;
+  unsigned long long ran = 0;
+  unsigned long long waited = 0;
+  return std::sscanf(text, "%llu %llu", &ran, &waited) == 2 ? static_cast<double>(waited) : 0;
+#else
+  return 0;
+#endif
+}
 
 // Gives the mapped pages of the model file back to the page cache. Loading touches all of them, also those of
 // weights that were repacked into memory of their own and are never read again; what is still needed comes back with
@@ -448,9 +472,11 @@ StepResult Stage::step(const Step &step) {
     const auto samples = std::count_if(step.rows.begin(), step.rows.end(), [](auto &row) { return row.sample; });
     if (step.logits == nullptr) own_logits_.resize(static_cast<size_t>(samples) * vocabulary_);
     logits_ = step.logits == nullptr ? own_logits_.data() : step.logits;
+    const double waited_before_ns = cpu_wait_ns();
     result.compute_start_ns = now_ns();
     for (const Call &call : calls_of(step)) decode(step, call);
     result.compute_end_ns = now_ns();
+    result.cpu_wait_ns = cpu_wait_ns() - waited_before_ns;
     sample(step, result);
   } catch (const StageError &) {
     for (const StepRow &row : step.rows) {

@@ -75,6 +75,7 @@ struct StepResult {
   double compute_start_ns = 0;
   double compute_end_ns = 0;
   double sample_end_ns = 0;
+  double cpu_wait_ns = 0;  // how long the thread could run and had no CPU meanwhile; 0 where that is not known
 };
 
 // Seed for the token at `position`: the finaliser of SplitMix64 over seed * 2^32 + position, its upper half.

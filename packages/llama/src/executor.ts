@@ -305,6 +305,9 @@ function executorOf(native: NativeStage, sink: SpanSink | null, spec: StageSpec)
     if (sink !== null) {
       const bytes = step.output === null ? 0 : step.output.byteLength
       sink.span(SpanName.compute, result.computeStartNs, result.computeEndNs, step.tag, bytes)
+      if (result.cpuWaitNs > 0) {
+        sink.span(SpanName.cpuWait, result.computeEndNs - result.cpuWaitNs, result.computeEndNs, step.tag, 0)
+      }
       if (samples > 0) sink.span(SpanName.sample, result.computeEndNs, result.sampleEndNs, step.tag, 0)
     }
     return result

@@ -1,7 +1,13 @@
-import { SeamError, SPAN_RECORD_LENGTH, type SpanName, type SpanRecorder } from '@seamline/core'
+import {
+  SeamError,
+  SPAN_RECORD_LENGTH,
+  type SpanName,
+  type SpanPort,
+  type SpanRecorder,
+} from '@seamline/core'
 
 export interface SpanRingOptions {
-  /** Spans held at once; 40 bytes each, allocated up front. @default 65536 */
+  /** Spans held at once; 48 bytes each, allocated up front. @default 65536 */
   readonly capacity?: number
   /** @default true */
   readonly recording?: boolean
@@ -34,7 +40,7 @@ export function spanRing(options: SpanRingOptions = {}): SpanRing {
     get dropped() {
       return dropped
     },
-    span(name: SpanName, startNs: number, endNs: number, tag: number, bytes: number) {
+    span(name: SpanName, startNs: number, endNs: number, tag: number, bytes: number, port: SpanPort = 0) {
       if (!this.recording) return
       if (size === capacity) {
         dropped++
@@ -46,6 +52,7 @@ export function spanRing(options: SpanRingOptions = {}): SpanRing {
       records[at + 2] = endNs
       records[at + 3] = tag
       records[at + 4] = bytes
+      records[at + 5] = port
     },
     drain() {
       const drained = records.slice(0, size * SPAN_RECORD_LENGTH)

@@ -1,13 +1,13 @@
-import { SpanName } from '@seamline/core'
+import { SpanName, SpanPort } from '@seamline/core'
 import { describe, expect, it } from 'vitest'
 import { spanRing } from '../src/index.ts'
 
 describe('spanRing', () => {
-  it('returns records oldest first, five numbers a span, and is empty afterwards', () => {
+  it('returns records oldest first, six numbers a span, and is empty afterwards', () => {
     const ring = spanRing({ capacity: 4 })
     ring.span(SpanName.compute, 10, 30, 7, 256)
-    ring.span(SpanName.sample, 30, 31, 7, 0)
-    expect([...ring.drain()]).toEqual([2, 10, 30, 7, 256, 3, 30, 31, 7, 0])
+    ring.span(SpanName.send, 30, 31, 7, 0, SpanPort.hiddenOut)
+    expect([...ring.drain()]).toEqual([2, 10, 30, 7, 256, 0, 20, 30, 31, 7, 0, 2])
     expect(ring.size).toBe(0)
     expect(ring.drain().length).toBe(0)
   })
@@ -16,7 +16,7 @@ describe('spanRing', () => {
     const ring = spanRing({ capacity: 2 })
     for (let tag = 0; tag < 5; tag++) ring.span(SpanName.emit, tag, tag + 1, tag, 0)
     expect(ring.dropped).toBe(3)
-    expect([...ring.drain()].filter((_, i) => i % 5 === 3)).toEqual([0, 1])
+    expect([...ring.drain()].filter((_, i) => i % 6 === 3)).toEqual([0, 1])
     expect(ring.dropped).toBe(0)
   })
 

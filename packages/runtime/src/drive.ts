@@ -5,6 +5,10 @@ import {
   type Message,
   type SampledToken,
   SeamError,
+  SpanName,
+  SpanPort,
+  type SpanSink,
+  spanTag,
   type TensorRow,
 } from '@seamline/core'
 import { deferred } from './deferred.ts'
@@ -16,6 +20,8 @@ import type { Answer } from './requests.ts'
 export interface DriveContext {
   readonly sequence: number
   readonly run: bigint
+  readonly sink: SpanSink | null
+  readonly beforeEmit: (() => void) | undefined
   readonly clock: Clock
   readonly chunkTokens: number
   /** To stage 0. */
@@ -70,9 +76,10 @@ export function driveSequence(
   context: DriveContext,
   resumption: Resumption = { tokens: [] },
 ): DrivenSequence {
-  const { sequence, run, clock, chunkTokens, first, lastName, askAll } = context
+  const { sequence, run, clock, sink, chunkTokens, first, lastName, askAll } = context
   const { prompt, sampler, signal } = request
   const startedNs = clock.nowNs()
+  sink?.span(SpanName.request, startedNs, startedNs, spanTag(sequence, 0), 0)
   const lastChunk = prompt.length - 1 - ((prompt.length - 1) % chunkTokens)
   const { saved, sampleReplayed = false } = resumption
   const tokens = [...resumption.tokens]
@@ -84,7 +91,11 @@ export function driveSequence(
   /** Every stage has computed what this sequence began with: its first token of its own is here, or it has ended. */
   const caughtUp = deferred<void>()
 
-  const queue = tokenQueue(({ position }) => {
+  const queue = tokenQueue(({ position, receivedNs }) => {
+    if (sink !== null) {
+      const tag = spanTag(sequence, position)
+      sink.span(SpanName.emit, receivedNs, clock.nowNs(), tag, 0, SpanPort.resultIn)
+    }
     const limit = position + 1 + TOKEN_WINDOW
     if (live && limit - creditLimit >= TOKEN_WINDOW / 2) grant(limit)
   })
@@ -239,6 +250,7 @@ export function driveSequence(
       context.progressed()
       const finished = isReplayed && sampled < tokens.length ? 'none' : end
       const receivedNs = clock.nowNs()
+      context.beforeEmit?.()
       queue.push({
         token,
         position,

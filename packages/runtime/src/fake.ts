@@ -163,7 +163,13 @@ export function fakeExecutor(options: FakeOptions = {}): StageExecutor {
         const endNs = clock.nowNs()
         if (sink !== null) sink.span(SpanName.compute, startNs, endNs, head.step.tag, 0)
         queue.shift()
-        head.resolve({ tokens: sampled, computeStartNs: startNs, computeEndNs: endNs, sampleEndNs: endNs })
+        head.resolve({
+          tokens: sampled,
+          computeStartNs: startNs,
+          computeEndNs: endNs,
+          sampleEndNs: endNs,
+          cpuWaitNs: 0,
+        })
       } catch (error) {
         queue.shift()
         head.reject(SeamError.from(error, 'EXECUTOR'))

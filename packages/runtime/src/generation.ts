@@ -56,6 +56,8 @@ export type ReplayStep = readonly { readonly part: number; readonly index: numbe
  * cancels it.
  */
 export interface Generation extends AsyncIterable<TokenEvent> {
+  /** Its number in the pipeline; spans are tagged with it. */
+  readonly sequence: number
   /** When the request was accepted, on this host's clock: where TTFT starts. */
   readonly startedNs: number
   /**

@@ -20,4 +20,5 @@ export {
   type StageTrace,
 } from './pipeline.ts'
 export { recordedSteps } from './replay.ts'
+export type { Instruments } from './stage-run.ts'
 export { createWorker, DEFAULT_LIVENESS_MS, type Worker, type WorkerOptions } from './worker.ts'

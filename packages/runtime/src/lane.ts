@@ -18,8 +18,11 @@ export interface LaneOutlet {
   canDecode(): boolean
   /** Takes the memory that `job` needs and returns where its hidden rows go; null on a last stage. */
   begin(job: Job): Float32Array | null
-  /** The step is done; `current` are the rows whose sequence was neither rolled back nor ended meanwhile. */
-  done(job: Job, result: StepResult, current: readonly JobRow[]): void
+  /**
+   * The step is done; `current` are the rows whose sequence was neither rolled back nor ended meanwhile. `resumedNs` is when the
+   * event loop took the result, 0 where nothing is measured.
+   */
+  done(job: Job, result: StepResult, current: readonly JobRow[], resumedNs: number): void
   failed(job: Job, error: SeamError, current: readonly JobRow[]): void
 }
 
@@ -40,13 +43,17 @@ export interface Lane {
 
 const MAX_IN_FLIGHT = 2
 
-/** @param rowsPerStep sequences that mergeable jobs may bring together in one step */
+/**
+ * @param rowsPerStep sequences that mergeable jobs may bring together in one step
+ * @param holdNs every job waits at least so long in the queue: for experiments
+ */
 export function lane(
   executor: StageExecutor,
   outlet: LaneOutlet,
   clock: Clock,
   sink: SpanSink | null,
   rowsPerStep: number,
+  holdNs = 0,
 ): Lane {
   let queue: Job[] = []
   const isLast = executor.spec.layerEnd === executor.spec.layerCount
@@ -55,13 +62,20 @@ export function lane(
   let completedSteps = 0
   let startedNs = 0
   let turn = 0
+  /** Since when nothing but the next stage has kept the queue from being served, or 0. */
+  let blockedNs = 0
 
   function poke(): void {
-    while (inFlight < MAX_IN_FLIGHT && queue.length > 0 && outlet.canStart()) {
+    while (inFlight < MAX_IN_FLIGHT && queue.length > 0) {
+      if (!outlet.canStart()) {
+        if (sink !== null && blockedNs === 0) blockedNs = clock.nowNs()
+        return
+      }
       const job = next()
-      if (job === undefined) return
+      if (job === undefined) break
       start(job)
     }
+    blockedNs = 0
   }
 
   /** Takes the job out of the queue whose sequences have waited longest, with what may share its step. */
@@ -70,6 +84,7 @@ export function lane(
     const ready: Job[] = []
     const canDecode = outlet.canDecode()
     for (const job of queue) {
+      if (holdNs > 0 && isHeld(job)) continue
       const isFree = job.rows.every(({ sequence }) => !sequence.inEngine && !blocked.has(sequence))
       if (isFree && (canDecode || !job.mergeable)) ready.push(job)
       for (const { sequence } of job.rows) blocked.add(sequence)
@@ -85,6 +100,14 @@ export function lane(
     return together.length === 1 ? first : merge(together)
   }
 
+  /** Looks again once the hold is over, a little late rather than early. */
+  function isHeld(job: Job): boolean {
+    const leftNs = job.arrivedNs + holdNs - clock.nowNs()
+    if (leftNs <= 0) return false
+    setTimeout(poke, Math.ceil(leftNs / 1e6))
+    return true
+  }
+
   function start(job: Job): void {
     const { sequence, row } = job.rows[0]!
     const tag = spanTag(sequence.id, row.position)
@@ -95,14 +118,20 @@ export function lane(
     }
     if (inFlight++ === 0) startedNs = clock.nowNs()
     let running: Promise<StepResult>
+    let submittedNs = 0
     try {
       const output = outlet.begin(job)
+      const startNs = sink === null ? 0 : noteStart(sink, job, tag)
       const input = job.input()
-      if (sink !== null) sink.span(SpanName.stageQueue, job.arrivedNs, clock.nowNs(), tag, input.byteLength)
+      const inputNs = sink !== null && job.decodes ? clock.nowNs() : startNs
       const rows = job.rows.map(({ sequence: { session }, row: { position, tokenCount, sample } }) => ({
         ...{ session, position, tokenCount },
         sample: isLast && sample,
       }))
+      if (sink !== null) {
+        submittedNs = clock.nowNs()
+        sink.span(SpanName.dispatch, inputNs, submittedNs, tag, 0)
+      }
       running = executor.step({ rows, input, output, logits: job.logits ?? null, tag })
     } catch (error) {
       running = Promise.reject(error)
@@ -110,10 +139,26 @@ export function lane(
     running.then(
       (result) => {
         completedSteps++
-        leave(job, (current) => outlet.done(job, result, current))
+        let resumedNs = 0
+        if (sink !== null) {
+          resumedNs = clock.nowNs()
+          sink.span(SpanName.submit, submittedNs, result.computeStartNs, tag, 0)
+          sink.span(SpanName.resume, result.sampleEndNs, resumedNs, tag, 0)
+        }
+        leave(job, (current) => outlet.done(job, result, current, resumedNs))
       },
       (error) => leave(job, (current) => outlet.failed(job, SeamError.from(error, 'EXECUTOR'), current)),
     )
+  }
+
+  function noteStart(to: SpanSink, job: Job, tag: number): number {
+    const nowNs = clock.nowNs()
+    to.span(SpanName.stageQueue, job.arrivedNs, nowNs, tag, 0)
+    if (holdNs > 0) to.span(SpanName.injected, job.arrivedNs, nowNs, tag, 0)
+    if (blockedNs > 0) to.span(SpanName.creditWait, Math.max(blockedNs, job.arrivedNs), nowNs, tag, 0)
+    for (const { sequence, row } of job.rows.slice(1))
+      to.span(SpanName.member, nowNs, nowNs, tag, spanTag(sequence.id, row.position))
+    return nowNs
   }
 
   function leave(job: Job, report: (current: readonly JobRow[]) => void): void {
@@ -156,6 +201,7 @@ function merge(jobs: readonly Job[]): Job {
     rows: jobs.flatMap((job) => job.rows),
     mergeable: true,
     arrivedNs: jobs[0]!.arrivedNs,
+    decodes: false,
     input: () => Int32Array.from(jobs.flatMap((job) => [...job.input()])),
     release() {
       for (const job of jobs) job.release()

@@ -11,7 +11,9 @@ import {
   type Message,
   SeamError,
   SpanName,
+  SpanPort,
   type SpanSink,
+  spanTag,
   type Transport,
 } from '@seamline/core'
 import { deferred } from './deferred.ts'
@@ -25,6 +27,8 @@ export interface LinkSettings {
   /** The peer is declared dead when nothing arrives for this long; beats go out five times as often. */
   readonly livenessMs: number
   readonly maxPayloadBytes: number
+  /** For experiments: tensors wait so long between being encoded and being handed to the transport. @default 0 */
+  readonly holdSendMs?: number
   /** What this end's beats say about its compute. */
   readonly pulse: () => Pulse
 }
@@ -62,28 +66,42 @@ export interface Link {
   readonly sentSteps: number
   /** Bytes waiting in the transport. */
   readonly queuedBytes: number
+  /** End of the last message's way into memory: where the owner's own work begins. */
+  readonly receivedNs: number
+  /** Names what its two directions carry; until then tensors and tokens are not measured. */
+  label(ports: LinkPorts): void
+  /** Sends a four-stamp probe; its answer is recorded as a span of the port. */
+  probe(): void
   /** Sends a message without a payload, or with one that is copied. */
   send(message: Message, payload?: Uint8Array): void
   /**
    * Sends a counted message whose payload already stands at `payloadStart` in `room`, without copying it.
-   * `released` is called once the memory is free again, also when the link fails.
+   * `released` is called once the memory is free again, also when the link fails. `sinceNs` is the stamp that ended what came before.
    */
   sendInPlace(
     message: UnsealedTensor,
     room: Uint8Array,
     payloadStart: number,
     payloadBytes: number,
-    tag: number,
+    sinceNs: number,
     released: () => void,
   ): void
-  /** Sends a counted message; its payload, if any, is copied. */
-  sendCounted(message: UnsealedCounted, payload?: Uint8Array): void
+  /** Sends a counted message; its payload, if any, is copied. Returns when the transport had it, or 0 where nothing is measured. */
+  sendCounted(message: UnsealedCounted, payload?: Uint8Array, sinceNs?: number): number
   /** Flushes and ends; resolves when the connection is gone. */
   close(): Promise<void>
   /** Tells the peer why when it can still be told, then ends now. */
   fail(reason: SeamError, name: string): void
 }
 
+export interface LinkPorts {
+  readonly in: SpanPort
+  readonly out: SpanPort
+  /** What answers to probes are recorded under. */
+  readonly probe: number
+}
+
+const UNLABELLED: LinkPorts = { in: SpanPort.none, out: SpanPort.none, probe: SpanPort.none }
 const BEATS_PER_DEADLINE = 5
 /** Silence is noticed within a twentieth of the deadline. */
 const LOOKS_PER_BEAT = 4
@@ -125,6 +143,21 @@ export function acceptLink(
   return core
 }
 
+type Counted = Extract<Message, { kind: 'tensor' | 'token' }>
+
+/** Tokens that return to stage 0 through the coordinator share the link of the prompts. */
+function portFor(kind: Counted['kind'], port: SpanPort): SpanPort {
+  if (kind === 'tensor') return port
+  if (port === SpanPort.promptOut) return SpanPort.tokensOut
+  return port === SpanPort.promptIn ? SpanPort.tokensIn : port
+}
+
+/** That of the first row, or of the step that the first token begins. */
+function tagOf(message: Counted): number {
+  const { sequence, position } = message.kind === 'tensor' ? message.rows[0]! : message.tokens[0]!
+  return spanTag(sequence, position)
+}
+
 interface LinkCore extends ConnectionHandler {
   readonly link: Link
   /** Settles once the preambles have been exchanged. */
@@ -138,7 +171,7 @@ function linkCore(
   side: 'dial' | 'accept',
   handlerFor: (link: Link) => LinkHandler,
 ): LinkCore {
-  const { clock, sink, livenessMs } = settings
+  const { clock, sink, livenessMs, holdSendMs = 0 } = settings
   const checksum = !transport.authenticates
   const framings = settings.framings.map((make) => make({ checksum }))
   const offers = framings.flatMap((framing) => framing.protocolIds)
@@ -151,6 +184,15 @@ function linkCore(
   let receivedSteps = 0
   let lastHeardNs = clock.nowNs()
   let inPayload = false
+  let ports = UNLABELLED
+  let probes = 0
+  /** Bytes given to the connection so far. */
+  let streamBytes = 0
+  /** First byte of the frame that is arriving, or 0 between frames. */
+  let frameNs = 0
+  /** Its header was understood, or 0. */
+  let headerNs = 0
+  let receivedNs = 0
   let ended: { readonly reason: SeamError | undefined } | undefined
   const ready = deferred<void>()
 
@@ -166,35 +208,54 @@ function linkCore(
     get queuedBytes() {
       return connection.queuedBytes
     },
+    get receivedNs() {
+      return receivedNs
+    },
     send(message, payload) {
       if (ended !== undefined || framing === undefined) return
       transmit(framing.encode(sealed(message, payload), payload))
     },
-    sendInPlace(unsealed, room, payloadStart, payloadBytes, tag, released) {
+    label(next) {
+      ports = next
+    },
+    probe() {
+      const t1Ns = clock.nowNs()
+      link.send({ kind: 'probe', id: probes++, reply: false, t1Ns, t2Ns: 0, t3Ns: 0 })
+    },
+    sendInPlace(unsealed, room, payloadStart, payloadBytes, sinceNs, released) {
       if (ended !== undefined || framing === undefined) {
         released()
         return
       }
-      const checksumNs = sink === null ? 0 : clock.nowNs()
+      const measured = sink !== null && ports.out !== SpanPort.none
+      const startNs = measured ? clock.nowNs() : 0
       const seal = checksum ? crc32(room.subarray(payloadStart, payloadStart + payloadBytes)) : -1
       const sentNs = clock.nowNs()
       const message = { ...unsealed, step: sentSteps++, sentNs, checksum: seal }
       const start = framing.encodeInto(message, room, payloadStart, payloadBytes)
       const frame = room.subarray(start, payloadStart + payloadBytes)
-      if (sink === null) {
+      if (!measured) {
         transmit(frame, released)
         return
       }
-      const framedNs = clock.nowNs()
-      sink.span(SpanName.checksum, checksumNs, sentNs, tag, payloadBytes)
-      sink.span(SpanName.frameEncode, sentNs, framedNs, tag, frame.length)
-      transmit(frame, () => {
-        sink.span(SpanName.sendQueue, framedNs, clock.nowNs(), tag, frame.length)
-        released()
-      })
+      const tag = tagOf(message)
+      if (sinceNs > 0) sink.span(SpanName.dispatch, sinceNs, startNs, tag, 0, ports.out)
+      if (checksum) sink.span(SpanName.checksum, startNs, sentNs, tag, payloadBytes, ports.out)
+      transmitMeasured(sink, frame, sentNs, 'tensor', tag, released)
     },
-    sendCounted(unsealed, payload) {
-      link.send({ ...unsealed, step: sentSteps++, sentNs: clock.nowNs(), checksum: -1 }, payload)
+    sendCounted(unsealed, payload, sinceNs = 0) {
+      if (ended !== undefined || framing === undefined) return 0
+      const startNs = clock.nowNs()
+      const message = { ...unsealed, step: sentSteps++, sentNs: startNs, checksum: -1 }
+      const frame = framing.encode(sealed(message, payload), payload)
+      if (sink === null || ports.out === SpanPort.none) {
+        transmit(frame)
+        return 0
+      }
+      const tag = tagOf(message)
+      if (sinceNs > 0)
+        sink.span(SpanName.dispatch, sinceNs, startNs, tag, 0, portFor(message.kind, ports.out))
+      return transmitMeasured(sink, frame, startNs, message.kind, tag)
     },
     close() {
       clearInterval(beat)
@@ -213,15 +274,31 @@ function linkCore(
   const frames: FrameHandler = {
     target(message, payloadBytes) {
       inPayload = true
+      if (isMeasured(message)) headerNs = headerRead(message)
       return handler!.target(message, payloadBytes)
     },
     message(message, payload) {
       inPayload = false
       lastHeardNs = clock.nowNs()
-      verify(message, payload)
+      if (isMeasured(message)) noteArrival(message, payload)
+      else {
+        frameNs = 0
+        receivedNs = lastHeardNs
+        verify(message, payload)
+      }
       if (message.kind === 'heartbeat') checkCount(message.sentSteps)
       else if (message.kind === 'probe' && !message.reply) {
         link.send({ ...message, reply: true, t2Ns: lastHeardNs, t3Ns: clock.nowNs() })
+        return
+      } else if (message.kind === 'probe') {
+        sink?.span(
+          SpanName.probe,
+          message.t1Ns,
+          lastHeardNs,
+          message.t2Ns,
+          message.t3Ns,
+          ports.probe as SpanPort,
+        )
         return
       } else if (message.kind === 'error' && message.request === 0 && message.sequence === -1) {
         end(new SeamError(message.code, message.message, { worker: message.worker }))
@@ -268,6 +345,7 @@ function linkCore(
     onData(bytes) {
       // A header that never ends is silence: a corrupted length must not hold a link open.
       if (decoder === undefined || inPayload) lastHeardNs = clock.nowNs()
+      if (sink !== null && frameNs === 0) frameNs = clock.nowNs()
       if (ended !== undefined) return
       try {
         if (decoder === undefined) settle(bytes)
@@ -289,8 +367,74 @@ function linkCore(
     return { ...message, checksum: crc32(payload) }
   }
 
+  function isMeasured(message: Message): message is Counted {
+    return (
+      sink !== null && ports.in !== SpanPort.none && (message.kind === 'tensor' || message.kind === 'token')
+    )
+  }
+
+  function headerRead(message: Counted): number {
+    const nowNs = clock.nowNs()
+    sink!.span(
+      SpanName.frameDecode,
+      frameNs === 0 ? receivedNs : frameNs,
+      nowNs,
+      tagOf(message),
+      0,
+      portFor(message.kind, ports.in),
+    )
+    return nowNs
+  }
+
+  /** A frame that came with the one before it in a single read begins where that one ended. */
+  function noteArrival(message: Counted, payload: Uint8Array): void {
+    const tag = tagOf(message)
+    let nowNs = lastHeardNs
+    if (payload.length === 0) nowNs = headerRead(message)
+    else sink!.span(SpanName.receive, headerNs, nowNs, tag, payload.length, ports.in)
+    frameNs = 0
+    verify(message, payload)
+    receivedNs = nowNs
+    if (message.checksum === -1) return
+    receivedNs = clock.nowNs()
+    sink!.span(SpanName.checksum, nowNs, receivedNs, tag, payload.length, ports.in)
+  }
+
+  /** Hands an encoded frame over; returns when the transport had taken it. */
+  function transmitMeasured(
+    to: SpanSink,
+    frame: Uint8Array,
+    encodeNs: number,
+    kind: Counted['kind'],
+    tag: number,
+    released?: () => void,
+  ): number {
+    const port = portFor(kind, ports.out)
+    const sendNs = clock.nowNs()
+    to.span(SpanName.frameEncode, encodeNs, sendNs, tag, frame.length, port)
+    // A relay between the two counts the same bytes.
+    if (transport.id === 'relay') to.span(SpanName.wireBytes, sendNs, sendNs, tag, streamBytes, port)
+    const hand = () => {
+      const callNs = clock.nowNs()
+      transmit(frame, () => {
+        to.span(SpanName.sendQueue, sendNs, clock.nowNs(), tag, frame.length, port)
+        released?.()
+      })
+      const sentNs = clock.nowNs()
+      to.span(SpanName.send, callNs, sentNs, tag, frame.length, port)
+      return sentNs
+    }
+    if (kind !== 'tensor' || holdSendMs === 0) return hand()
+    setTimeout(() => {
+      to.span(SpanName.injected, sendNs, clock.nowNs(), tag, 0)
+      hand()
+    }, holdSendMs)
+    return sendNs
+  }
+
   /** A peer that has ended takes nothing more: its end is about to be reported, and is the better reason. */
   function transmit(bytes: Uint8Array, released?: () => void): void {
+    streamBytes += bytes.length
     try {
       connection.send(bytes, released)
     } catch (error) {

@@ -7,6 +7,7 @@ import {
   type SampledToken,
   SeamError,
   SpanName,
+  SpanPort,
   type SpanSink,
   type StageSpec,
   spanTag,
@@ -39,8 +40,16 @@ export interface NeighbourContext {
   readonly headroomBytes: number
   readonly dial: DialNeighbour
   /** A tensor has arrived. `input` gives the values of all its rows, `perToken` for each token. */
-  onTensor(message: TensorMessage, release: () => void, input: () => Float32Array, perToken: number): void
-  onTokens(tokens: readonly SampledToken[]): void
+  onTensor(
+    message: TensorMessage,
+    release: () => void,
+    input: () => Float32Array,
+    perToken: number,
+    receivedNs: number,
+    port: SpanPort,
+  ): void
+  /** `receivedNs`: see {@link Link.receivedNs}. */
+  onTokens(tokens: readonly SampledToken[], receivedNs: number): void
   /** The stage downstream takes more. */
   onCredit(): void
   /** A link ended that should not have. */
@@ -57,6 +66,8 @@ export interface Adopted {
 export interface Neighbours {
   /** Where hidden rows go; undefined on a last stage and before the neighbour has dialled. */
   readonly downstream: { readonly link: Link; readonly edge: Edge } | undefined
+  /** True when hidden rows that arrive have to be decoded. */
+  readonly decodes: boolean
   /** The last stage's way back to stage 0, where stage 0 could dial it. */
   readonly back: Link | undefined
   /**
@@ -66,6 +77,8 @@ export interface Neighbours {
   dialUpstream(request: LinkMessage): Promise<LinkMessage>
   /** Takes the link of a neighbour that has dialled. Throws `MISMATCH` when it does not fit behind this stage. */
   adopt(link: Link, hello: HelloMessage): Adopted
+  /** Probes the clock of the stage that this one receives from. */
+  probe(): void
   close(): Promise<void>
 }
 
@@ -80,6 +93,7 @@ export function neighbours(context: NeighbourContext): Neighbours {
   const isLast = spec.layerEnd === spec.layerCount
   let downstream: { readonly link: Link; readonly edge: Edge } | undefined
   let upstream: Link | undefined
+  let decodes = false
   let back: Link | undefined
 
   async function dialUpstream(request: LinkMessage): Promise<LinkMessage> {
@@ -90,8 +104,9 @@ export function neighbours(context: NeighbourContext): Neighbours {
       if (isFirst) {
         // Stage 0 dials the last stage for its tokens.
         upstream = link
+        link.label({ in: SpanPort.tokensIn, out: SpanPort.none, probe: SpanPort.tokensIn })
         return neighbour(link, hello, 'token return', (message) => {
-          if (message.kind === 'token') context.onTokens(message.tokens)
+          if (message.kind === 'token') context.onTokens(message.tokens, link.receivedNs)
         })
       }
       if (hello.facts.layerEnd !== spec.layerFirst) {
@@ -107,7 +122,9 @@ export function neighbours(context: NeighbourContext): Neighbours {
         throw new SeamError('PROTOCOL', both, { worker: hello.name })
       }
       const edge = edgeOf(codec)
+      decodes = !edge.codec.identity
       upstream = link
+      link.label({ in: SpanPort.hiddenIn, out: SpanPort.none, probe: SpanPort.hiddenIn })
       link.send({ kind: 'credit', scope: 'edge', id: 0, limit: edge.grant() })
       return receiver(link, hello, edge)
     })
@@ -132,6 +149,7 @@ export function neighbours(context: NeighbourContext): Neighbours {
     checkFacts(sharedFacts(spec), sharedFacts(hello.facts), name, hello.name)
     if (isLast && hello.facts.layerFirst === 0) {
       back = link
+      link.label({ in: SpanPort.none, out: SpanPort.tokensOut, probe: SpanPort.none })
       return { handler: neighbour(link, hello, 'token return', () => {}), codecs: [] }
     }
     if (hello.facts.layerFirst !== spec.layerEnd) {
@@ -151,6 +169,7 @@ export function neighbours(context: NeighbourContext): Neighbours {
     }
     const edge = edgeOf(codec)
     downstream = { link, edge }
+    link.label({ in: SpanPort.none, out: SpanPort.hiddenOut, probe: SpanPort.none })
     const handler = neighbour(link, hello, 'hidden rows', (message) => {
       if (message.kind !== 'credit') return
       edge.credit(message.limit)
@@ -189,13 +208,20 @@ export function neighbours(context: NeighbourContext): Neighbours {
           edge.codec.decodeInto(payload, tokens, spec.embedding, taken.hidden)
           const tag = spanTag(first.sequence, first.position)
           if (recorder !== null)
-            recorder.span(SpanName.codecDecode, startNs, clock.nowNs(), tag, payload.length)
+            recorder.span(
+              SpanName.codecDecode,
+              startNs,
+              clock.nowNs(),
+              tag,
+              payload.length,
+              SpanPort.hiddenIn,
+            )
         } else if (payload.length !== values * 4) {
           throw new SeamError('CODEC', `payload of ${payload.length} B for ${values} f32 values on ${name}`)
         }
         return taken.hidden.subarray(0, values)
       }
-      context.onTensor(message, release, decode, spec.embedding)
+      context.onTensor(message, release, decode, spec.embedding, link.receivedNs, SpanPort.hiddenIn)
     })
     return {
       ...base,
@@ -240,11 +266,15 @@ export function neighbours(context: NeighbourContext): Neighbours {
     get downstream() {
       return downstream
     },
+    get decodes() {
+      return decodes
+    },
     get back() {
       return back
     },
     dialUpstream,
     adopt,
+    probe: () => upstream?.probe(),
     async close() {
       await Promise.allSettled([upstream?.close(), downstream?.link.close(), back?.close()])
     },

@@ -10,7 +10,10 @@ import {
   type Message,
   monotonicClock,
   SeamError,
+  SpanName,
+  SpanPort,
   type SpanSink,
+  spanTag,
   type TokenMessage,
   type Transport,
   type TransportAddress,
@@ -52,6 +55,8 @@ export interface PipelineOptions {
   readonly clock?: Clock
   readonly sink?: SpanSink | null
   readonly signal?: AbortSignal
+  /** For experiments: called for each token after it arrived and before its reader has it. */
+  readonly beforeEmit?: () => void
 }
 
 export interface StageTrace {
@@ -106,7 +111,11 @@ export interface Pipeline {
     parts: readonly ReplayPart[],
     options?: { readonly steps?: readonly ReplayStep[]; readonly sampleReplayed?: boolean },
   ): Promise<readonly Generation[]>
-  startTrace(): Promise<void>
+  /**
+   * Begins to record spans in every worker and in {@link PipelineOptions.sink}, and to probe clocks. Level 1 takes spans, 2 also what
+   * keeps event loops from a CPU, 0 stops. @default level 1
+   */
+  startTrace(level?: number): Promise<void>
   /** Takes the spans out of every worker, in the order of the stages. */
   fetchTraces(): Promise<readonly StageTrace[]>
   /** Ends everything with `reason`: for a fault that only the caller can see, such as the end of a process. */
@@ -133,6 +142,10 @@ interface Stage {
 const BLAME_MS = 250
 const DEFAULT_PROGRESS_MS = 60_000
 const PULSES_PER_DEADLINE = 10
+const PROBE_MS = 100
+const PROBE_BURST = 32
+/** What the coordinator's probes of stage s are recorded under: this plus s. */
+export const STAGE_PROBES = 100
 
 /**
  * Dials every worker, checks that together they are one model in one setting, and has them dial each other. Rejects
@@ -145,6 +158,7 @@ export async function connectPipeline(options: PipelineOptions): Promise<Pipelin
   const progressMs = options.progressMs ?? DEFAULT_PROGRESS_MS
   const rowsPerStep = options.rowsPerStep ?? 1
   const clock = options.clock ?? monotonicClock
+  const sink = options.sink ?? null
   const run = randomBytes(8).toString('hex')
   const framingIds = framings.map((make) => make().id)
   if (options.workers.length === 0) throw new SeamError('USAGE', 'a pipeline needs at least one worker')
@@ -157,6 +171,7 @@ export async function connectPipeline(options: PipelineOptions): Promise<Pipelin
   let lastSequence = -1
   let failure: SeamError | undefined
   let suspicion: NodeJS.Timeout | undefined
+  let probing: NodeJS.Timeout | undefined
   let closing: Promise<void> | undefined
   let returnsThroughCoordinator = false
   let completedSteps = 0
@@ -166,7 +181,7 @@ export async function connectPipeline(options: PipelineOptions): Promise<Pipelin
 
   const settings: LinkSettings = {
     ...{ framings, clock, livenessMs },
-    sink: options.sink ?? null,
+    sink,
     maxPayloadBytes: MAX_REPLY_BYTES,
     pulse: () => ({ completedSteps: 0, busyNs: 0 }),
   }
@@ -301,6 +316,12 @@ export async function connectPipeline(options: PipelineOptions): Promise<Pipelin
       }
       return driven?.onToken(sampled, step, logits) === true
     })
+    const arrivedNs = stages.at(-1)!.link.receivedNs
+    if (sink !== null && arrivedNs > 0) {
+      const { sequence, position } = tokens[0]!
+      const tag = spanTag(sequence, position)
+      sink.span(SpanName.dispatch, arrivedNs, clock.nowNs(), tag, 0, SpanPort.resultIn)
+    }
     if (returnsThroughCoordinator && going.length > 0)
       stages[0]!.link.sendCounted({ kind: 'token', tokens: going })
   }
@@ -319,6 +340,7 @@ export async function connectPipeline(options: PipelineOptions): Promise<Pipelin
     failure = reason
     clearTimeout(suspicion)
     clearInterval(watchdog)
+    clearInterval(probing)
     requests.fail(reason)
     for (const generation of [...active.values()]) void generation.fail(reason)
     for (const { link } of stages) link.fail(reason, name)
@@ -368,6 +390,13 @@ export async function connectPipeline(options: PipelineOptions): Promise<Pipelin
     stages.sort((a, b) => a.hello.facts.layerFirst - b.hello.facts.layerFirst)
     checkChain(stages.map(({ name: worker, hello: { facts } }) => ({ name: worker, facts })))
     const last = stages.at(-1)!
+    for (const [index, { link }] of stages.entries()) {
+      link.label({
+        in: index === stages.length - 1 ? SpanPort.resultIn : SpanPort.none,
+        out: index === 0 ? SpanPort.promptOut : SpanPort.none,
+        probe: STAGE_PROBES + index,
+      })
+    }
     if (stages.length === 1) return
     const edges = stages.map(async (stage, index): Promise<PipelineLink> => {
       const from = index === 0 ? last : stages[index - 1]!
@@ -406,7 +435,7 @@ export async function connectPipeline(options: PipelineOptions): Promise<Pipelin
     checkRequest(request, facts)
     const sequence = ++lastSequence
     const context = {
-      ...{ sequence, run: runNumber(run), clock, askAll },
+      ...{ sequence, run: runNumber(run), clock, sink, askAll, beforeEmit: options.beforeEmit },
       chunkTokens: facts.chunkTokens,
       first: stages[0]!.link,
       lastName: stages.at(-1)!.name,
@@ -487,8 +516,16 @@ export async function connectPipeline(options: PipelineOptions): Promise<Pipelin
     },
     replay: (parts, { steps = oneByOne(parts), sampleReplayed = false } = {}) =>
       replay(parts, steps, sampleReplayed),
-    async startTrace() {
-      await askAll((request) => ({ kind: 'traceControl', request, level: 1 }), 'start of the trace')
+    async startTrace(level = 1) {
+      await askAll((request) => ({ kind: 'traceControl', request, level }), 'start of the trace')
+      clearInterval(probing)
+      if (level === 0) return
+      const probe = () => {
+        for (const { link } of stages) link.probe()
+      }
+      for (let i = 0; i < PROBE_BURST; i++) probe()
+      probing = setInterval(probe, PROBE_MS)
+      probing.unref()
     },
     async fetchTraces() {
       const answers = await askAll(
@@ -517,6 +554,7 @@ export async function connectPipeline(options: PipelineOptions): Promise<Pipelin
       closing ??= (async () => {
         clearTimeout(suspicion)
         clearInterval(watchdog)
+        clearInterval(probing)
         const reason = new SeamError('ABORTED', 'the pipeline was closed')
         const freed = Promise.all([...active.values()].map((generation) => generation.fail(reason)))
         await within(freed, livenessMs, 'close of the pipeline').catch(() => {})

@@ -36,6 +36,8 @@ export interface Job {
   /** True when stage 0 may put the rows of other such jobs into the same step. */
   readonly mergeable: boolean
   readonly arrivedNs: number
+  /** True when {@link input} records a span of its own. */
+  readonly decodes: boolean
   /** Turns the arrived bytes into what the executor takes for {@link rows}; called once, right before the step. */
   input(): Int32Array | Float32Array
   /** The memory of the input is free again. Called exactly once. */

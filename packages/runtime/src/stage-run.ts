@@ -10,6 +10,7 @@ import {
   type SampledToken,
   SeamError,
   SpanName,
+  SpanPort,
   type SpanRecorder,
   type StageExecutor,
   type StateGetMessage,
@@ -26,11 +27,20 @@ import { type Adopted, type DialNeighbour, neighbours } from './neighbours.ts'
 import { checkTensor, expectRow, runNumber } from './rows.ts'
 import { compact, type Job, type JobRow, type Sequence, sequenceOf } from './sequence.ts'
 
+/** Measurements beside the spans, begun and read with them. */
+export interface Instruments {
+  start(level: number): void
+  /** Right before the recorder is drained. */
+  read(): void
+  stop(): void
+}
+
 export interface StageRunOptions {
   readonly name: string
   readonly executor: StageExecutor
   readonly codecs: ReadonlyMap<string, CodecFactory>
   readonly recorder: SpanRecorder | null
+  readonly instruments: Instruments | null
   readonly clock: Clock
   readonly headroomBytes: number
   /** 16 hex digits. */
@@ -39,6 +49,8 @@ export interface StageRunOptions {
   readonly rowsPerStep: number
   /** Most bytes of one sequence's state. */
   readonly maxStateBytes: number
+  /** Every step waits at least so long in the queue. */
+  readonly holdNs: number
   readonly coordinator: Link
   readonly dial: DialNeighbour
 }
@@ -56,8 +68,12 @@ export interface StageRun extends LinkHandler {
   end(): Promise<void>
 }
 
+/** Neighbours on different hosts are told apart from slow ones by their clocks. */
+const PROBE_MS = 100
+const PROBE_BURST = 32
+
 export function stageRun(options: StageRunOptions): StageRun {
-  const { name, executor, codecs, recorder, clock, coordinator } = options
+  const { name, executor, codecs, recorder, instruments, clock, coordinator } = options
   const { spec } = executor
   const isFirst = spec.layerFirst === 0
   const isLast = spec.layerEnd === spec.layerCount
@@ -71,6 +87,7 @@ export function stageRun(options: StageRunOptions): StageRun {
   /** Highest sequence ever opened: a row of one that is neither open nor above it is merely late. */
   let newestSequence = -1
   let ending: Promise<void> | undefined
+  let probing: NodeJS.Timeout | undefined
   const ended = deferred<SeamError | undefined>()
 
   const outlet: LaneOutlet = {
@@ -91,9 +108,9 @@ export function stageRun(options: StageRunOptions): StageRun {
       job.slot = slot
       return slot.hidden.subarray(0, job.rows.length * job.rows[0]!.row.tokenCount * spec.embedding)
     },
-    done(job, result, current) {
-      if (job.slot === undefined) return sendTokens(job, result.tokens, current)
-      if (current.length > 0) sendHidden(job, job.slot, current)
+    done(job, result, current, resumedNs) {
+      if (job.slot === undefined) return sendTokens(job, result.tokens, current, resumedNs)
+      if (current.length > 0) sendHidden(job, job.slot, current, resumedNs)
       else around.downstream?.edge.giveUnsent(job.slot)
     },
     failed(job, error, current) {
@@ -108,8 +125,13 @@ export function stageRun(options: StageRunOptions): StageRun {
     if (sequence.group !== undefined) groups.delete(sequence.group)
     sequence.group = undefined
   }
-  const work = lane(executor, outlet, clock, recorder, options.rowsPerStep)
+  const work = lane(executor, outlet, clock, recorder, options.rowsPerStep, options.holdNs)
 
+  coordinator.label({
+    in: isFirst ? SpanPort.promptIn : SpanPort.none,
+    out: isLast ? SpanPort.resultOut : SpanPort.none,
+    probe: SpanPort.none,
+  })
   const around = neighbours({
     ...{ name, spec, codecs, recorder, clock, checker: stage },
     headroomBytes: options.headroomBytes,
@@ -141,9 +163,11 @@ export function stageRun(options: StageRunOptions): StageRun {
           () => {},
           () => asInt32(payload),
           1,
+          coordinator.receivedNs,
+          SpanPort.promptIn,
         )
       case 'token':
-        return onTokens(message.tokens)
+        return onTokens(message.tokens, coordinator.receivedNs)
       case 'stateGet':
         return answer(message.request, message.sequence, () => saveState(message))
       case 'stateSet':
@@ -156,8 +180,15 @@ export function stageRun(options: StageRunOptions): StageRun {
             throw new SeamError('UNSUPPORTED', `${name} was started without a span recorder`)
           recorder.drain()
           recorder.recording = message.level > 0
+          instruments?.stop()
+          clearInterval(probing)
+          if (!recorder.recording) return
+          instruments?.start(message.level)
+          for (let i = 0; i < PROBE_BURST; i++) around.probe()
+          probing = setInterval(() => around.probe(), PROBE_MS)
         })
       case 'traceFetch': {
+        instruments?.read()
         const dropped = recorder?.dropped ?? 0
         const spans = recorder?.drain() ?? new Float64Array(0)
         const rssBytes = process.memoryUsage.rss()
@@ -292,6 +323,8 @@ export function stageRun(options: StageRunOptions): StageRun {
     release: () => void,
     input: () => Int32Array | Float32Array,
     perToken: number,
+    receivedNs: number,
+    port: SpanPort,
   ): void {
     const rows = message.rows.flatMap((row, index): JobRow[] => {
       const sequence = sequenceFor(row.sequence)
@@ -307,10 +340,13 @@ export function stageRun(options: StageRunOptions): StageRun {
       return [{ sequence, row, index }]
     })
     if (rows.length === 0) return release()
+    const arrivedNs = clock.nowNs()
+    noteDispatch(receivedNs, arrivedNs, rows[0]!.row, port)
     const job: Job = {
       rows,
       mergeable: false,
-      arrivedNs: clock.nowNs(),
+      decodes: port === SpanPort.hiddenIn && around.decodes,
+      arrivedNs,
       release,
       input: () => {
         const kept = job.rows.map(({ index }) => index)
@@ -328,16 +364,15 @@ export function stageRun(options: StageRunOptions): StageRun {
     return sequences.get(id)
   }
 
-  function sendHidden(job: Job, slot: Slot, current: readonly JobRow[]): void {
+  function sendHidden(job: Job, slot: Slot, current: readonly JobRow[], resumedNs: number): void {
     const { link, edge } = around.downstream!
-    const { tokenCount, position } = job.rows[0]!.row
-    const tag = spanTag(job.rows[0]!.sequence.id, position)
+    const { tokenCount } = job.rows[0]!.row
     const kept = current.map((row) => job.rows.indexOf(row))
     const hidden = compact(slot.hidden, kept, tokenCount * spec.embedding)
     const tokens = current.length * tokenCount
     let payloadBytes = hidden.byteLength
+    let sinceNs = resumedNs
     if (!edge.codec.identity) {
-      const startNs = clock.nowNs()
       try {
         payloadBytes = edge.codec.encodeInto(hidden, tokens, spec.embedding, slot.payload)
       } catch (error) {
@@ -345,7 +380,18 @@ export function stageRun(options: StageRunOptions): StageRun {
         for (const { sequence } of current) refuse(SeamError.from(error, 'CODEC'), 0, sequence.id)
         return
       }
-      if (recorder !== null) recorder.span(SpanName.codecEncode, startNs, clock.nowNs(), tag, payloadBytes)
+      if (recorder !== null) {
+        sinceNs = clock.nowNs()
+        const { sequence, position } = current[0]!.row
+        recorder.span(
+          SpanName.codecEncode,
+          resumedNs,
+          sinceNs,
+          spanTag(sequence, position),
+          payloadBytes,
+          SpanPort.hiddenOut,
+        )
+      }
     }
     link.sendInPlace(
       {
@@ -358,7 +404,7 @@ export function stageRun(options: StageRunOptions): StageRun {
       slot.room,
       slot.payloadStart,
       payloadBytes,
-      tag,
+      sinceNs,
       () => {
         edge.give(slot)
         work.poke()
@@ -368,7 +414,12 @@ export function stageRun(options: StageRunOptions): StageRun {
 
   // ---- tokens
 
-  function sendTokens(job: Job, sampled: readonly number[], current: readonly JobRow[]): void {
+  function sendTokens(
+    job: Job,
+    sampled: readonly number[],
+    current: readonly JobRow[],
+    resumedNs: number,
+  ): void {
     const sampling = job.rows.filter(({ row }) => row.sample)
     const chosen = sampling.flatMap((jobRow, nth) => {
       if (!current.includes(jobRow)) return []
@@ -378,12 +429,16 @@ export function stageRun(options: StageRunOptions): StageRun {
     const tokens = chosen.map(({ token }) => token)
     const going = tokens.filter(({ finish }) => finish === 'none')
     // Stage 0 first: the next step waits for it.
-    if (going.length > 0) around.back?.sendCounted({ kind: 'token', tokens: going })
+    let sinceNs = resumedNs
+    if (going.length > 0) {
+      const sentNs = around.back?.sendCounted({ kind: 'token', tokens: going }, undefined, resumedNs) ?? 0
+      if (sentNs > 0) sinceNs = sentNs
+    }
     const wanted = chosen.filter(({ sequence }) => sequence.open.returnLogits).map(({ nth }) => nth)
     const logits =
       job.logits === undefined ? undefined : asBytes(compact(job.logits, wanted, spec.vocabulary))
-    coordinator.sendCounted({ kind: 'token', tokens }, logits)
-    if (isFirst) onTokens(tokens)
+    coordinator.sendCounted({ kind: 'token', tokens }, logits, sinceNs)
+    if (isFirst) onTokens(tokens, resumedNs)
   }
 
   function tokenAfter({ sequence, row }: JobRow, token: number): SampledToken {
@@ -394,12 +449,23 @@ export function stageRun(options: StageRunOptions): StageRun {
     return { sequence: sequence.id, epoch: row.epoch, position, token, finish }
   }
 
-  function onTokens(tokens: readonly SampledToken[]): void {
-    for (const token of tokens) onToken(token)
+  function onTokens(tokens: readonly SampledToken[], receivedNs: number): void {
+    for (const token of tokens) onToken(token, receivedNs)
     work.poke()
   }
 
-  function onToken(token: SampledToken): void {
+  /** The runtime's own work between the end of a message's way into memory and its place in the queue. */
+  function noteDispatch(
+    receivedNs: number,
+    arrivedNs: number,
+    { sequence, position }: { readonly sequence: number; readonly position: number },
+    port: SpanPort,
+  ): void {
+    if (recorder === null || receivedNs === 0) return
+    recorder.span(SpanName.dispatch, receivedNs, arrivedNs, spanTag(sequence, position), 0, port)
+  }
+
+  function onToken(token: SampledToken, receivedNs: number): void {
     const sequence = sequenceFor(token.sequence)
     if (sequence === undefined || token.epoch < sequence.epoch) return
     leaveGroup(sequence)
@@ -411,18 +477,21 @@ export function stageRun(options: StageRunOptions): StageRun {
     } catch (error) {
       return refuse(SeamError.from(error, 'PROTOCOL'), 0, sequence.id)
     }
-    if (token.position < sequence.creditLimit) feed(sequence, token)
+    if (token.position < sequence.creditLimit) feed(sequence, token, receivedNs)
     else sequence.held = token
   }
 
-  function feed(sequence: Sequence, { epoch, position, token }: SampledToken): void {
+  function feed(sequence: Sequence, { epoch, position, token }: SampledToken, receivedNs: number): void {
     sequence.held = undefined
     sequence.nextPosition = position + 1
+    const arrivedNs = clock.nowNs()
+    noteDispatch(receivedNs, arrivedNs, { sequence: sequence.id, position }, SpanPort.tokensIn)
     const row: TensorRow = { sequence: sequence.id, epoch, position, tokenCount: 1, sample: true }
     work.push({
       rows: [{ sequence, row, index: 0 }],
       mergeable: true,
-      arrivedNs: clock.nowNs(),
+      decodes: false,
+      arrivedNs,
       input: () => Int32Array.of(token),
       release() {},
     })
@@ -434,7 +503,7 @@ export function stageRun(options: StageRunOptions): StageRun {
     sequence.creditLimit = Math.max(sequence.creditLimit, limit)
     const { held } = sequence
     if (held === undefined || held.position >= sequence.creditLimit) return
-    feed(sequence, held)
+    feed(sequence, held, 0)
     work.poke()
   }
 
@@ -443,6 +512,8 @@ export function stageRun(options: StageRunOptions): StageRun {
       executor.abort()
       await Promise.allSettled([...sequences.keys()].map(endSequence))
       if (recorder !== null) recorder.recording = false
+      clearInterval(probing)
+      instruments?.stop()
       await Promise.allSettled([coordinator.close(), around.close()])
       ended.resolve(reason)
     })()

@@ -18,7 +18,7 @@ import { allowedFramings, dialWithHello } from './handshake.ts'
 import { acceptLink, type Link, type LinkHandler, type LinkSettings } from './link.ts'
 import type { DialNeighbour } from './neighbours.ts'
 import { reach } from './reach.ts'
-import { type StageRun, stageRun } from './stage-run.ts'
+import { type Instruments, type StageRun, stageRun } from './stage-run.ts'
 
 export const DEFAULT_LIVENESS_MS = 5000
 const DEFAULT_MAX_STATE_BYTES = 256 * 2 ** 20
@@ -42,7 +42,12 @@ export interface WorkerOptions {
   readonly maxStateBytes?: number
   /** Where link, worker and executor record spans; null records none. @default null */
   readonly recorder?: SpanRecorder | null
+  /** What else is measured while the recorder records. @default nothing */
+  readonly instruments?: Instruments
   readonly clock?: Clock
+  /** For experiments: every step waits at least so long before it starts, and every tensor before it is sent. @default 0 */
+  readonly holdMs?: number
+  readonly holdSendMs?: number
   /** Cold events for a log: a run began, a run ended and why. */
   readonly onEvent?: (text: string) => void
 }
@@ -83,6 +88,7 @@ export async function createWorker(options: WorkerOptions): Promise<Worker> {
       maxStateBytes,
       ...[...codecs.values()].map((make) => make().maxEncodedBytes(chunkTokens, embedding)),
     ),
+    holdSendMs: options.holdSendMs ?? 0,
     pulse: () => current?.pulse ?? { completedSteps: 0, busyNs: 0 },
   }
 
@@ -144,8 +150,10 @@ export async function createWorker(options: WorkerOptions): Promise<Worker> {
       if (current !== undefined) throw busy()
       const run = stageRun({
         ...{ name, executor, codecs, recorder, clock, coordinator: link, run: hello.run },
+        instruments: options.instruments ?? null,
         rowsPerStep: Math.max(1, hello.rowsPerStep),
         maxStateBytes,
+        holdNs: (options.holdMs ?? 0) * 1e6,
         headroomBytes: Math.max(...plainFramings.map((framing) => framing.headroomBytes)),
         dial: dialNeighbour,
       })

@@ -340,7 +340,7 @@ it('traces compute of every step with tags that join the stages', async () => {
   await read(pipeline.generate(request(prompt(100), 10)))
   const traces = await pipeline.fetchTraces()
   const positions = traces.map(({ spans }) =>
-    Array.from({ length: spans.length / 5 }, (_, i) => spans.slice(i * 5, i * 5 + 5))
+    Array.from({ length: spans.length / 6 }, (_, i) => spans.slice(i * 6, i * 6 + 6))
       .filter(([name]) => name === 2)
       .map(([, , , tag]) => tag),
   )

@@ -1,6 +1,6 @@
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { SeamError } from '@seamline/core'
+import { asBytes, SeamError, type SpanRecorder } from '@seamline/core'
 import { isLoopbackHost, parseRelayAddress } from './relay-protocol.ts'
 
 /** Why the relay turned a peer away or cut it off. */
@@ -162,13 +162,30 @@ export interface MetricsEndpoint {
   close(): void
 }
 
-/** Serves `GET /metrics` on loopback. Throws `USAGE` for another address, or one that is taken. */
-export async function serveMetrics(address: string, metrics: () => RelayMetrics): Promise<MetricsEndpoint> {
+/**
+ * Serves `GET /metrics` on loopback, and with a recorder `GET /spans`, which empties it. Throws `USAGE` for another address,
+ * or one that is taken.
+ */
+export async function serveMetrics(
+  address: string,
+  metrics: () => RelayMetrics,
+  recorder?: SpanRecorder,
+): Promise<MetricsEndpoint> {
   const { host, port } = parseRelayAddress(address)
   if (!isLoopbackHost(host)) {
     throw new SeamError('USAGE', `metrics at ${address}: they name rooms and need a loopback address`)
   }
   const server = createServer({ requestTimeout: 5000, maxHeaderSize: 4096 }, (request, response) => {
+    if (recorder !== undefined && request.method === 'GET' && request.url === '/spans') {
+      const { dropped } = recorder
+      response.writeHead(200, {
+        'Content-Type': 'application/octet-stream',
+        'X-Dropped-Spans': dropped,
+        Connection: 'close',
+      })
+      response.end(asBytes(recorder.drain()))
+      return
+    }
     const found = request.method === 'GET' && request.url === '/metrics'
     response.writeHead(found ? 200 : 404, {
       'Content-Type': 'text/plain; version=0.0.4; charset=utf-8',

@@ -4,7 +4,7 @@ import { type Control, createControl } from './relay-control.ts'
 import type { RelayLimits } from './relay-limits.ts'
 import { countDrop, type DropReason, type Drops, type RelayMetrics } from './relay-metrics.ts'
 import { type RelayRequest, sameKey } from './relay-protocol.ts'
-import { type Pair, splice } from './relay-splice.ts'
+import { type Pair, type RelayProbe, splice } from './relay-splice.ts'
 import type { Visitor } from './relay-visitor.ts'
 
 interface Dial {
@@ -45,7 +45,7 @@ export interface Rooms {
   destroy(): void
 }
 
-export function createRooms(limits: RelayLimits): Rooms {
+export function createRooms(limits: RelayLimits, probe?: RelayProbe): Rooms {
   const rooms = new Map<string, Room>()
   const drops: Drops = {}
   let peers = 0
@@ -220,6 +220,8 @@ export function createRooms(limits: RelayLimits): Rooms {
           toDiallerBytes += bytes
         }
       },
+      probe,
+      port: 2 * joins,
       onStall() {
         room.stalls += 1
       },

@@ -2,7 +2,7 @@ import { createServer, type IncomingMessage } from 'node:http'
 import { createServer as createTlsServer } from 'node:https'
 import type { AddressInfo, Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
-import { isSeamError, SeamError } from '@seamline/core'
+import { isSeamError, monotonicClock, SeamError, type SpanRecorder } from '@seamline/core'
 import { WebSocketServer } from 'ws'
 import type { Identity } from './identity.ts'
 import { checkLimits, type RelayLimits } from './relay-limits.ts'
@@ -38,6 +38,10 @@ export interface RelayServerOptions {
   readonly limits?: Partial<RelayLimits>
   /** Serves `GET /metrics` (Prometheus text) there, loopback only. @default nowhere */
   readonly metricsAddress?: string
+  /** Records what each chunk of a pair in mode `raw` spends here; taken out by `GET /spans` beside the metrics, as float64. */
+  readonly recorder?: SpanRecorder
+  /** For experiments: every chunk waits at least so long; needs a recorder. @default 0 */
+  readonly holdMs?: number
 }
 
 export interface Relay {
@@ -75,7 +79,8 @@ export async function createRelay(options: RelayServerOptions): Promise<Relay> {
     )
   }
 
-  const rooms = createRooms(limits)
+  const { recorder, holdMs = 0 } = options
+  const rooms = createRooms(limits, recorder && { sink: recorder, clock: monotonicClock, holdMs })
   const upgrades = new WebSocketServer({
     noServer: true,
     perMessageDeflate: false,
@@ -195,7 +200,8 @@ export async function createRelay(options: RelayServerOptions): Promise<Relay> {
   server.on('error', () => {})
   let endpoint: MetricsEndpoint | undefined
   try {
-    endpoint = metricsAddress === undefined ? undefined : await serveMetrics(metricsAddress, metrics)
+    endpoint =
+      metricsAddress === undefined ? undefined : await serveMetrics(metricsAddress, metrics, recorder)
   } catch (error) {
     server.close()
     rooms.destroy()

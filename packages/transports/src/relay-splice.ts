@@ -1,5 +1,5 @@
 import type { Duplex } from 'node:stream'
-import { SeamError } from '@seamline/core'
+import { type Clock, SeamError, SpanName, type SpanPort, type SpanSink } from '@seamline/core'
 import { closeCodes, closeFrame, createFrameParser, opcodes } from './relay-frames.ts'
 import { reset } from './relay-stream.ts'
 
@@ -11,6 +11,14 @@ export interface Pair {
   destroy(): void
 }
 
+/** How a relay measures, and for experiments delays, what it passes on. */
+export interface RelayProbe {
+  readonly sink: SpanSink
+  readonly clock: Clock
+  /** Every chunk waits at least so long. */
+  readonly holdMs: number
+}
+
 export interface PairOptions {
   /** Whether the bytes are WebSocket frames, which are unmasked on the way; else they pass as they are. */
   readonly frames: boolean
@@ -18,6 +26,9 @@ export interface PairOptions {
   readonly maxFrameBytes: number
   /** Of both directions together. */
   readonly maxQueuedBytes: number
+  /** Measures each chunk of a mode `raw` pair; the direction from the dialler has the number `port`, the other the next. */
+  readonly probe: RelayProbe | undefined
+  readonly port: number
   /** Bytes read from the dialler or the listener. */
   onBytes(from: 'dialler' | 'listener', bytes: number): void
   /** A side has to wait because the other does not take its bytes. */
@@ -120,6 +131,29 @@ function createFlow(from: Duplex, to: Duplex, name: 'dialler' | 'listener', opti
   let turn = 0
   let yielding = false
   let stalled = false
+  let passedBytes = 0
+
+  /** Writes a chunk, measured and perhaps held back. */
+  function passMeasured({ sink, clock, holdMs }: RelayProbe, chunk: Buffer): void {
+    const port = (options.port + (name === 'dialler' ? 0 : 1)) as SpanPort
+    const readNs = clock.nowNs()
+    passedBytes += chunk.length
+    const tag = passedBytes
+    const write = () => {
+      const queued = to.writableLength > 0
+      const writeNs = clock.nowNs()
+      if (holdMs > 0) sink.span(SpanName.injected, readNs, writeNs, 0, 0)
+      to.write(chunk, () => {
+        const last = queued ? SpanName.relayQueue : SpanName.relayOut
+        sink.span(last, passedNs, clock.nowNs(), tag, chunk.length, port)
+      })
+      const passedNs = clock.nowNs()
+      if (holdMs > 0) sink.span(SpanName.relayQueue, readNs, writeNs, tag, chunk.length, port)
+      sink.span(SpanName.relayIn, holdMs > 0 ? writeNs : readNs, passedNs, tag, chunk.length, port)
+    }
+    if (holdMs > 0) setTimeout(write, holdMs)
+    else write()
+  }
 
   function proceed(): void {
     if (!yielding && !stalled) from.resume()
@@ -167,7 +201,8 @@ function createFlow(from: Duplex, to: Duplex, name: 'dialler' | 'listener', opti
         if (stopped || closeSeen || to.writableEnded) return
         if (parser === undefined) {
           onBytes(name, chunk.length)
-          to.write(chunk)
+          if (options.probe === undefined) to.write(chunk)
+          else passMeasured(options.probe, chunk)
         } else {
           // One system call for the header and the payload behind it.
           to.cork()
@@ -184,7 +219,9 @@ function createFlow(from: Duplex, to: Duplex, name: 'dialler' | 'listener', opti
       })
       from.on('end', () => {
         ended = true
-        to.end()
+        const holdMs = options.probe?.holdMs ?? 0
+        if (holdMs > 0) setTimeout(() => to.end(), holdMs)
+        else to.end()
       })
       from.on('error', () => {
         // `close` follows.

@@ -89,11 +89,10 @@ async function run(context: Context, options: CertifySeamsOptions): Promise<Exit
   return certified ? ExitCode.OK : ExitCode.CHECK_FAILED
 }
 
-/** A relay is always used with TLS. */
 function everySeam(): Seam[] {
   const lossless = [...codecs].filter(([, make]) => !make().lossy).map(([id]) => id)
   return [...transports.keys()].flatMap((transport) =>
-    (transport === 'relay' ? [true] : [false, true]).flatMap((secure) =>
+    [false, true].flatMap((secure) =>
       [...framings.keys()].flatMap((framing) =>
         lossless.map((codec) => ({ transport, secure, framing, codec })),
       ),

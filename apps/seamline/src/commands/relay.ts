@@ -1,4 +1,5 @@
 import { join } from 'node:path'
+import { spanRing } from '@seamline/profiler'
 import { createRelay, defaultLimits } from '@seamline/transports/relay-server'
 import { createSecret } from '@seamline/transports/security'
 import { Option } from 'commander'
@@ -6,6 +7,7 @@ import { visibleAddress } from '../advertise.ts'
 import { aborted, asChild } from '../child.ts'
 import { type Context, command, integer } from '../command.ts'
 import { identityDir, isLoopback, kept, loadSecurity, secretFrom } from '../identity.ts'
+import { type Injection, parseInjection } from '../inject.ts'
 import { addSecurityOptions } from '../options.ts'
 
 interface RelayCommandOptions {
@@ -19,6 +21,8 @@ interface RelayCommandOptions {
   readonly maxPeers?: number
   readonly maxQueuedBytes?: number
   readonly idleTimeout?: number
+  readonly record?: boolean
+  readonly inject?: Injection
   readonly exitWithStdin?: boolean
 }
 
@@ -50,6 +54,10 @@ export function relayCommand() {
       '--idle-timeout <ms>',
       `a joined pair that carries nothing for this long is ended (default: ${defaultLimits.maxIdleMs})`,
       integer(100),
+    )
+    .addOption(new Option('--record', 'record spans, taken out by GET /spans beside the metrics').hideHelp())
+    .addOption(
+      new Option('--inject <delay>', 'put a delay in, for experiments').argParser(parseInjection).hideHelp(),
     )
     .addOption(new Option('--exit-with-stdin', 'end when standard input ends').hideHelp())
     .addHelpText(
@@ -83,6 +91,10 @@ async function serve(
     ...(access === undefined ? {} : { access }),
     ...(tls === undefined ? {} : { tls }),
     ...(options.metrics === undefined ? {} : { metricsAddress: options.metrics }),
+    ...(options.record === true
+      ? { recorder: spanRing({ capacity: 1 << 17 }), metricsAddress: options.metrics ?? '127.0.0.1:0' }
+      : {}),
+    ...(options.inject === undefined ? {} : { holdMs: options.inject.delayMs }),
     limits: {
       ...(options.maxRooms === undefined ? {} : { maxRooms: options.maxRooms }),
       ...(options.maxPeers === undefined ? {} : { maxPeers: options.maxPeers }),

@@ -3,12 +3,9 @@ import type { LayerRange } from '@seamline/gguf'
 import type { Tokenizer } from '@seamline/llama/tokenizer'
 import type { Pipeline } from '@seamline/runtime'
 import { Option } from 'commander'
-import type { TransportSettings } from '../cluster.ts'
 import { type Context, command, integer } from '../command.ts'
 import { exactnessOf, noteExactness } from '../exactness.ts'
 import { type GeneratedText, generateText } from '../generate.ts'
-import { identityDir, loadSecurity } from '../identity.ts'
-import { decodeJoin, type Join, parseAddress } from '../join.ts'
 import { warnOfHome } from '../model-dir.ts'
 import {
   addPipelineOptions,
@@ -21,16 +18,15 @@ import {
   type SamplerOptions,
   samplerSettings,
 } from '../options.ts'
-import { type NamedWorker, warnOfThreads, withLocalPipeline, withRemotePipeline } from '../pipelines.ts'
+import { warnOfThreads, withLocalPipeline, withRemotePipeline } from '../pipelines.ts'
 import { prepareSplit, readSplit, splitFacts, splitStages } from '../prepare.ts'
+import { addRemoteOptions, joinedSettings, namedWorkers, type RemoteOptions } from '../remote.ts'
 import type { SeamSettings } from '../settings.ts'
 import { withTokenizer } from '../tokenizer.ts'
 import type { Ui } from '../ui.ts'
 import { layersOption } from './split.ts'
 
-interface RunOptions extends EngineOptions, SeamSettings, SamplerOptions {
-  readonly workers?: readonly string[]
-  readonly join?: readonly Join[]
+interface RunOptions extends EngineOptions, SeamSettings, SamplerOptions, RemoteOptions {
   readonly manifest?: string
   readonly local?: number
   readonly layers?: readonly LayerRange[]
@@ -45,21 +41,7 @@ interface RunOptions extends EngineOptions, SeamSettings, SamplerOptions {
 const DEFAULT_MAX_TOKENS = 256
 
 export function runCommand() {
-  const made = command<RunOptions>('run', 'generate text with a split model', run)
-    .addOption(
-      new Option(
-        '--workers <addresses>',
-        'running workers, in any order, as HOST:PORT,HOST:PORT or TRANSPORT=ADDRESS,…',
-      ).argParser(addresses),
-    )
-    .addOption(
-      new Option(
-        '--join <string>',
-        'what a worker printed when it started; give it again for each worker, instead of --workers',
-      )
-        .argParser((text: string, earlier: readonly Join[] = []) => [...earlier, decodeJoin(text)])
-        .conflicts(['workers', 'local', 'layers']),
-    )
+  const made = addRemoteOptions(command<RunOptions>('run', 'generate text with a split model', run))
     .option(
       '--manifest <file>',
       'manifest.json of the split that the workers serve; the tokenizer file lies beside it',
@@ -138,28 +120,6 @@ async function run(context: Context, options: RunOptions): Promise<undefined> {
   return undefined
 }
 
-function namedWorkers({ workers, join, transport }: RunOptions): NamedWorker[] | undefined {
-  const addressed =
-    join?.map(({ addresses }) => addresses) ?? workers?.map((address) => [parseAddress(address, transport)])
-  return addressed?.map((addresses, i) => ({ name: `worker #${i + 1}`, addresses }))
-}
-
-/** The secrets that the join strings carry; one for all workers. */
-async function joinedSettings({ join, identity }: RunOptions): Promise<TransportSettings | undefined> {
-  const first = join?.[0]
-  if (first === undefined) return undefined
-  const other = join?.findIndex(({ secret }) => secret !== first.secret) ?? -1
-  if (other > 0) {
-    throw new SeamError(
-      'USAGE',
-      `join strings 1 and ${other + 1} carry different secrets: start that worker with --join and the string of the first one`,
-    )
-  }
-  const access = join?.find((each) => each.access !== undefined)?.access
-  const security = await loadSecurity(identity ?? identityDir(), first.secret)
-  return access === undefined ? { security } : { security, access }
-}
-
 /** One prompt streams; several run at once, as many as the workers have sequences, and are printed when all are done. */
 async function generateAll(
   { ui, signal }: Context,
@@ -231,10 +191,6 @@ async function inParallel<T, R>(
   })
   await Promise.all(lanes)
   return results
-}
-
-function addresses(text: string): string[] {
-  return text.split(',').map((address) => address.trim())
 }
 
 function repeated(text: string, earlier: readonly string[] = []): string[] {

@@ -1,20 +1,30 @@
 import { dirname, join } from 'node:path'
-import { SeamError, type Transport, type TransportAddress } from '@seamline/core'
+import {
+  SeamError,
+  type SpanSink,
+  type StageExecutor,
+  type Transport,
+  type TransportAddress,
+} from '@seamline/core'
 import { modelFacts, openModel, readManifest, verifyFile } from '@seamline/gguf'
 import type { LlamaExecutorOptions } from '@seamline/llama'
-import { spanRing } from '@seamline/profiler'
+import { processInstruments, spanRing } from '@seamline/profiler'
 import { createWorker } from '@seamline/runtime'
+import { fakeExecutor } from '@seamline/runtime/fake'
 import { Option } from 'commander'
 import { advertised } from '../advertise.ts'
 import { aborted, asChild } from '../child.ts'
 import { codecs, named, type TransportSettings, transports } from '../cluster.ts'
 import { type Context, command, integer } from '../command.ts'
 import { identityDir, isLoopback, loadSecurity, secretFrom } from '../identity.ts'
+import { type Injection, parseInjection, withInjection } from '../inject.ts'
 import { decodeJoin, encodeJoin, type Join, parseAddress } from '../join.ts'
 import { warnOfHome } from '../model-dir.ts'
 import { addSecurityOptions, addWorkerOptions, type EngineOptions, engineSettings } from '../options.ts'
+import { type PacedStage, parsePaced } from '../paced.ts'
 import { allowedFramings } from '../pipelines.ts'
 import type { LinkSettings } from '../settings.ts'
+import { parseSkew, type Skew, skewedClock, skewedExecutor, skewedSink } from '../skew.ts'
 import { byteProgress } from '../ui.ts'
 
 interface WorkerCommandOptions extends EngineOptions, LinkSettings {
@@ -26,6 +36,9 @@ interface WorkerCommandOptions extends EngineOptions, LinkSettings {
   readonly join?: Join
   readonly advertise?: string
   readonly relayAccess?: string
+  readonly paced?: PacedStage
+  readonly inject?: Injection
+  readonly skew?: Skew
   readonly name?: string
   readonly sequences: number
   readonly exitWithStdin?: boolean
@@ -71,13 +84,27 @@ export function workerCommand() {
     )
     .option('--name <name>', 'name in errors (default: worker-<stage>)')
     .option('--sequences <n>', 'sequences that may be in flight', integer(1, 256), 1)
+    .addOption(
+      new Option('--paced <shape>', 'wait instead of computing, for experiments')
+        .argParser(parsePaced)
+        .conflicts(['model', 'manifest'])
+        .hideHelp(),
+    )
+    .addOption(
+      new Option('--inject <delay>', 'put a delay in, for experiments').argParser(parseInjection).hideHelp(),
+    )
+    .addOption(
+      new Option('--skew <offset,drift>', 'show another time, for experiments')
+        .argParser(parseSkew)
+        .hideHelp(),
+    )
     .addOption(new Option('--exit-with-stdin', 'end when standard input ends').hideHelp())
     .addHelpText(
       'after',
       `
 Prints one line of JSON when it is ready. Ends in good order on SIGINT and SIGTERM.
 
-Beyond loopback, through a relay and with --secure it speaks TLS 1.3 and wants a shared secret; it then prints one join string
+Beyond loopback and with --secure it speaks TLS 1.3 and wants a shared secret; it then prints one join string
 for \`run --join\` and \`worker --join\`. Whoever has the string can use the worker.`,
     )
   return addSecurityOptions(addWorkerOptions(made))
@@ -96,37 +123,34 @@ async function serve(
   options: WorkerCommandOptions,
   onReady: () => void,
 ): Promise<undefined> {
-  const { codec, sequences, stage = 0 } = options
+  const { codec, stage = 0 } = options
   const isChild = options.exitWithStdin === true
-  const source = await openSource({ ui, signal }, options)
-  const { chunk, ctx, threads, flashAttn, regime } = engineSettings(options, source.trainedContext, sequences)
-  const { llamaExecutor } = await import('@seamline/llama')
-  ui.progress(`loading ${source.path}`)
-  const recorder = spanRing({ recording: false })
+  const recorder = spanRing({ recording: false, capacity: RECORDED_SPANS })
   const listen = (options.listen ?? ['127.0.0.1:0']).map((text) => parseAddress(text, options.transport))
-  const settings = await transportSettings(options, listen)
-  const executor = await llamaExecutor({
-    ...{ path: source.path, facts: source.facts ?? null, inject: source.inject ?? null },
-    ...{
-      chunkTokens: chunk,
-      contextLength: ctx,
-      maxSequences: sequences,
-      threads,
-      flashAttention: flashAttn,
-      regime,
-    },
-    ...{ sink: recorder, signal },
-  })
+  const secured = await transportSettings(options, listen)
+  const settings = options.link === undefined ? secured : { ...secured, link: options.link }
+  const clock = options.skew === undefined ? undefined : skewedClock(options.skew)
+  const engineSink = clock === undefined ? recorder : skewedSink(recorder, clock)
+  const sink = options.inject?.place === 'compute' ? null : engineSink
+  const stageOf = options.paced
+  const loaded =
+    stageOf === undefined
+      ? await loadedStage({ ui, signal }, options, sink)
+      : pacedStage(stageOf, options, sink)
+  const { name } = loaded
+  const executor = clock === undefined ? loaded.executor : skewedExecutor(loaded.executor, clock)
   try {
+    const offered = codec === undefined ? codecs : new Map([[codec, named('codec', codecs, codec)]])
     const worker = await createWorker({
-      name: options.name ?? source.name,
-      executor,
-      transports: reachable(settings),
-      framings: allowedFramings(options.framing),
-      listen,
-      codecs: codec === undefined ? codecs : new Map([[codec, named('codec', codecs, codec)]]),
-      livenessMs: options.liveness,
-      recorder,
+      ...{ name: options.name ?? name, listen, livenessMs: options.liveness },
+      ...withInjection(options.inject, recorder, {
+        executor,
+        transports: reachable(settings),
+        framings: allowedFramings(options.framing),
+        codecs: offered,
+      }),
+      ...{ recorder, instruments: processInstruments(recorder, clock) },
+      ...(clock === undefined ? {} : { clock }),
       // Whoever started a local worker sees for itself when runs begin and end.
       ...(isChild ? {} : { onEvent: (text) => ui.log(text) }),
     })
@@ -159,13 +183,55 @@ async function serve(
   return undefined
 }
 
+interface ServedStage {
+  readonly executor: StageExecutor
+  readonly name: string
+}
+
+async function loadedStage(
+  context: Context,
+  options: WorkerCommandOptions,
+  sink: SpanSink | null,
+): Promise<ServedStage> {
+  const source = await openSource(context, options)
+  const engine = engineSettings(options, source.trainedContext, options.sequences)
+  const { llamaExecutor } = await import('@seamline/llama')
+  context.ui.progress(`loading ${source.path}`)
+  const executor = await llamaExecutor({
+    ...{ path: source.path, facts: source.facts ?? null, inject: source.inject ?? null },
+    ...{ chunkTokens: engine.chunk, contextLength: engine.ctx, maxSequences: engine.sequences },
+    ...{ threads: engine.threads, flashAttention: engine.flashAttn, regime: engine.regime },
+    ...{ sink, signal: context.signal },
+  })
+  return { executor, name: source.name }
+}
+
+/** Takes as long for every token of a step as is asked for, and computes nothing that means anything. */
+function pacedStage(
+  { computeMs, ...shape }: PacedStage,
+  options: WorkerCommandOptions,
+  sink: SpanSink | null,
+): ServedStage {
+  const { chunk, ctx, sequences } = engineSettings(options, PACED_CONTEXT, options.sequences)
+  const executor = fakeExecutor({
+    ...shape,
+    ...{ chunkTokens: chunk, contextLength: ctx, maxSequences: sequences, sink },
+    computeMs: () => computeMs,
+  })
+  return { executor, name: 'paced' }
+}
+
+/** Spans held between two fetches: some thousand tokens. */
+const RECORDED_SPANS = 1 << 17
+const PACED_CONTEXT = 4096
+
 /** Security where it was asked for, or where somebody else could reach the worker. */
 async function transportSettings(
   { secure, identity, join, relayAccess }: WorkerCommandOptions,
   listen: readonly TransportAddress[],
 ): Promise<TransportSettings> {
   const access = relayAccess === undefined ? join?.access : await secretFrom(relayAccess)
-  const beyond = listen.some(({ transport, address }) => transport === 'relay' || !isLoopback(address))
+  const beyond = listen.some(({ address }) => !isLoopback(address))
   if (secure !== true && join === undefined && !beyond) return {}
   const security = await loadSecurity(identity ?? identityDir(), join?.secret)
   return access === undefined ? { security } : { security, access }
@@ -173,8 +239,7 @@ async function transportSettings(
 
 /** Every transport there is: what neighbours use is not known beforehand. */
 function reachable(settings: TransportSettings): ReadonlyMap<string, Transport> {
-  const usable = [...transports].filter(([id]) => id !== 'relay' || settings.security !== undefined)
-  return new Map(usable.map(([id, make]) => [id, make(settings)]))
+  return new Map([...transports].map(([id, make]) => [id, make(settings)]))
 }
 
 async function openSource({ ui, signal }: Context, options: WorkerCommandOptions): Promise<Source> {

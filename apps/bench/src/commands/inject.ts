@@ -1,0 +1,202 @@
+import { SeamError, SPAN_RECORD_LENGTH, SpanName } from '@seamline/core'
+import type { Attribution, RunTrace } from '@seamline/profiler'
+import {
+  analyse,
+  type ChainOptions,
+  chainOf,
+  createUi,
+  type Place,
+  places,
+  promptsOf,
+  recordRun,
+} from 'seamline/profile'
+import { ExitCode } from '../exit-codes.ts'
+import { colours, type Ui } from '../ui.ts'
+
+export interface InjectOptions {
+  readonly model?: string
+  readonly paced?: readonly number[]
+  readonly place?: readonly Place[]
+  readonly delay: number
+  readonly runs: number
+  readonly tokens: number
+}
+
+/** From the end of sampling to the caller, which is not part of a token's interval. */
+const DELIVERY = 'delivery'
+
+/** Where a delay must show up: categories of the token view, or the way from the last stage to the caller. */
+const EXPECTED: Readonly<Record<Place, readonly string[]>> = {
+  codec: ['convert.encode'],
+  framing: ['frame.encode'],
+  'sender-queue': ['send.queue'],
+  wire: ['wire.first', 'wire.rest'],
+  relay: ['relay.in', 'relay.queue', 'relay.out'],
+  'stage-queue': ['stage.queue'],
+  compute: ['compute.device'],
+  emit: [DELIVERY],
+  uninstrumented: ['UNATTRIBUTED', 'dispatch'],
+}
+
+/** How often a decoded token meets the delay; everywhere else once. */
+const TIMES: Partial<Readonly<Record<Place, number>>> = { relay: 2 }
+
+/** The place of a delay must account for it within this share. */
+const TOLERANCE = 0.1
+
+/** What a run says of a mean decoded token, in ns by category. */
+type PerToken = ReadonlyMap<string, number>
+
+/**
+ * Puts a delay into one place after the other and compares where it shows up with what the injector recorded of it, and all other
+ * categories with undisturbed runs.
+ */
+export async function inject(
+  options: InjectOptions,
+  { ui, signal }: { readonly ui: Ui; readonly signal: AbortSignal },
+): Promise<ExitCode> {
+  const chosen = options.place ?? places
+  const baselines = new Map<string, PerToken[]>()
+  let failed = 0
+  const rows: string[] = []
+  for (const place of chosen) {
+    const transport = place === 'relay' ? 'relay' : 'tcp'
+    const quiet = baselines.get(transport) ?? []
+    baselines.set(transport, quiet)
+    while (quiet.length < options.runs) {
+      ui.progress(`undisturbed run ${quiet.length + 1} of ${options.runs} over ${transport}`)
+      quiet.push(perToken(await record(options, transport, signal)))
+    }
+    ui.progress(`a delay of ${options.delay} ms in ${place}`)
+    const trace = await record(options, transport, signal, place)
+    const found = perToken(trace)
+    const injectedNs = injectedPerToken(trace, place)
+    const expected = EXPECTED[place]
+    const sum = (of: PerToken) => expected.reduce((total, category) => total + (of.get(category) ?? 0), 0)
+    const shownNs = sum(found) - median(quiet.map(sum))
+    const share = shownNs / injectedNs
+    const others = [...found.keys()].filter((category) => !expected.includes(category))
+    const strays = others
+      .map((category) => ({
+        category,
+        ...beyond(
+          found.get(category) ?? 0,
+          quiet.map((run) => run.get(category) ?? 0),
+        ),
+      }))
+      .sort((a, b) => b.beyondNs - a.beyondNs)
+    const ok = Math.abs(share - 1) <= TOLERANCE
+    if (!ok) failed += 1
+    const stray = strays[0]
+    ui.record({
+      ...{
+        type: 'injection',
+        place,
+        transport,
+        delayMs: options.delay,
+        injectedNs,
+        shownNs,
+        share,
+        ok,
+        expected,
+      },
+      beyondSpread: strays.filter(({ beyondNs }) => beyondNs > 0),
+      runs: options.runs,
+    })
+    rows.push(
+      `${place.padEnd(15)} ${us(injectedNs)} ${us(shownNs)} ${share.toFixed(3).padStart(7)}  ${expected.join(' + ').padEnd(36)} ` +
+        `${stray === undefined || stray.beyondNs <= 0 ? 'within the spread' : `${stray.category} ${us(stray.beyondNs).trim()} beyond its spread`}` +
+        `${ok ? '' : colours.red('  NOT WITHIN 10 %')}`,
+    )
+  }
+  ui.print(`place             injected      shown   share  in                                   elsewhere`)
+  for (const row of rows) ui.print(row)
+  ui.print(
+    `Means per decoded token; shown is what ${options.runs} undisturbed runs (their median) do not have.`,
+  )
+  return failed === 0 ? ExitCode.OK : ExitCode.CHECK_FAILED
+}
+
+async function record(
+  { model, paced, delay, tokens }: InjectOptions,
+  transport: string,
+  signal: AbortSignal,
+  place?: Place,
+): Promise<RunTrace> {
+  if ((model === undefined) === (paced === undefined))
+    throw new SeamError('USAGE', 'give --model FILE, or --paced MS,MS,…')
+  const chainOptions: ChainOptions = {
+    ...(model === undefined ? { paced: paced! } : { model, local: 2 }),
+    ...{ transport, embedding: 2048, k: 1, liveness: 5000, progressDeadline: 60_000 },
+  }
+  const context = { ui: createUi({ json: true, progress: false }), signal }
+  const { local, vocabulary, settings } = await chainOf(context, chainOptions)
+  return recordRun(context, {
+    local:
+      place === undefined
+        ? local
+        : { ...local, inject: { stage: stageOf(place), injection: { place, delayMs: delay } } },
+    prompts: promptsOf(1, 32, vocabulary),
+    ...{ tokens, warmupTokens: 16, level: 1 },
+    settings: { ...settings, command: ['bench', 'inject'], model: model ?? 'paced' },
+  })
+}
+
+/** Receivers delay a wire, senders everything else: stage 0 sends hidden rows, stage 1 receives them. */
+function stageOf(place: Place): number {
+  return place === 'wire' || place === 'uninstrumented' ? 1 : 0
+}
+
+function perToken(trace: RunTrace): PerToken {
+  const { attribution, summary } = analyse(trace)
+  if (attribution === undefined)
+    throw new SeamError('PROTOCOL', summary.missing.attribution ?? 'no attribution')
+  const tokens = decoded(attribution)
+  const sums = new Map<string, number>()
+  for (const { segments, deliveryNs } of tokens) {
+    for (const { category, startNs, endNs } of segments)
+      sums.set(category, (sums.get(category) ?? 0) + endNs - startNs)
+    sums.set(DELIVERY, (sums.get(DELIVERY) ?? 0) + deliveryNs)
+  }
+  return new Map([...sums].map(([category, ns]) => [category, ns / tokens.length]))
+}
+
+function decoded({ tokens }: Attribution) {
+  return tokens.filter(({ index }) => index > 0)
+}
+
+/** The mean of what the injectors recorded between the first and the last token, as often as a token meets it. */
+function injectedPerToken(trace: RunTrace, place: Place): number {
+  const tokens = decoded(analyse(trace).attribution!)
+  const [from, to] = [tokens[0]!.startNs, tokens.at(-1)!.endNs]
+  let sum = 0
+  let count = 0
+  for (const { spans } of trace.processes) {
+    for (let at = 0; at < spans.length; at += SPAN_RECORD_LENGTH) {
+      const [name, startNs, endNs] = spans.subarray(at, at + 3) as unknown as [number, number, number]
+      if (name !== SpanName.injected || startNs < from || endNs > to) continue
+      sum += endNs - startNs
+      count += 1
+    }
+  }
+  if (count === 0) throw new SeamError('PROTOCOL', `no delay was recorded in ${place}`)
+  return (sum / count) * (TIMES[place] ?? 1)
+}
+
+function beyond(
+  value: number,
+  quiet: readonly number[],
+): { readonly beyondNs: number; readonly spreadNs: number } {
+  const [low, high] = [Math.min(...quiet), Math.max(...quiet)]
+  return { beyondNs: Math.max(value - high, low - value), spreadNs: high - low }
+}
+
+function median(values: readonly number[]): number {
+  const sorted = [...values].sort((a, b) => a - b)
+  const middle = sorted.length >> 1
+  return sorted.length % 2 === 1 ? sorted[middle]! : (sorted[middle - 1]! + sorted[middle]!) / 2
+}
+
+function us(ns: number): string {
+  return `${(ns / 1e3).toFixed(1)} µs`.padStart(11)
+}

@@ -1,0 +1,359 @@
+import { writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import {
+  type Attribution,
+  alignClocks,
+  alignRun,
+  attribute,
+  attributionTotals,
+  type BytesRow,
+  type Category,
+  type ClockAlignment,
+  chromeTrace,
+  type MetricRow,
+  metrics,
+  otel,
+  type Quantiles,
+  type RunMetrics,
+  type RunSummary,
+  type RunTrace,
+  replayModel,
+  reportData,
+  reportHtml,
+  runSummary,
+  speedscope,
+  summaryJson,
+  type WhatIfPrediction,
+  type WhatIfRow,
+  whatIf,
+} from '@seamline/profiler'
+import { colours, table, type Ui } from './ui.ts'
+
+export interface Analysis {
+  readonly alignment: ClockAlignment
+  /** Absent where the record does not allow one. */
+  readonly attribution: Attribution | undefined
+  readonly metrics: RunMetrics
+  readonly summary: RunSummary
+}
+
+/** More of a token than this without a name, and no bottleneck is named. */
+const MOST_UNATTRIBUTED_PCT = 5
+
+/** Everything that follows from a record. What it does not allow is left out and says why. */
+export function analyse(trace: RunTrace): Analysis {
+  const missing: Record<string, string> = {}
+  const alignment = alignClocks(trace, { sameHost: trace.settings.severalHosts !== true })
+  const found = metrics(trace, alignment)
+  let attribution: Attribution | undefined
+  if (trace.level === 0) missing.attribution = 'level 0 records no spans'
+  else {
+    try {
+      attribution = attribute(trace, alignment)
+    } catch (error) {
+      missing.attribution = (error as Error).message
+    }
+  }
+  let predictions: readonly WhatIfRow[] = []
+  if (attribution === undefined) missing.whatIf = 'there is no attribution'
+  else if (trace.settings.busyThreads > trace.settings.cores) {
+    missing.whatIf = `${trace.settings.busyThreads} busy threads shared ${trace.settings.cores} cores: waiting for a CPU is not what another machine would do`
+  } else {
+    const replayed = whatIf(replayModel(alignRun(trace, alignment)))
+    if (replayed.ok) predictions = replayed.predictions().flatMap(rowOf)
+    else missing.whatIf = replayed.reason
+  }
+  const bytes = bytesOf(trace, found)
+  const summary = runSummary({
+    ...{ trace, alignment, whatIf: predictions, missing, bytes },
+    ...(attribution === undefined ? {} : { attribution }),
+    metrics: metricRows(found),
+    verdict: verdictOf(trace, attribution, predictions),
+    commands: [trace.settings.command],
+    limits: limitsOf(trace),
+  })
+  return { alignment, attribution, metrics: found, summary }
+}
+
+export async function writeAnalysis(dir: string, trace: RunTrace, analysis: Analysis): Promise<void> {
+  const { alignment, attribution, summary } = analysis
+  await writeFile(join(dir, 'summary.json'), summaryJson(summary))
+  await writeFile(join(dir, 'report.html'), reportHtml(summary, reportData(trace, alignment, attribution)))
+  await writeFile(
+    join(dir, 'trace.perfetto.json'),
+    JSON.stringify(chromeTrace(trace, alignment, attribution)),
+  )
+  await writeFile(join(dir, 'trace.speedscope.json'), JSON.stringify(speedscope(trace, alignment)))
+  await writeFile(join(dir, 'trace.otlp.json'), JSON.stringify(otel(trace, alignment)))
+}
+
+/** The result on a terminal. */
+export function printAnalysis(ui: Ui, { summary }: Analysis, dir: string): void {
+  const { attribution, processes, verdict } = summary
+  ui.print(`${verdict.kind}: ${verdict.text}`)
+  for (const mark of summary.marks) ui.print(colours.yellow(mark))
+  ui.print()
+  ui.print(
+    table(
+      ['', ''],
+      summary.metrics.flatMap(({ label, value, unit }) =>
+        value === null ? [] : [[label, shown(value, unit)]],
+      ),
+      [1],
+    ),
+  )
+  if (attribution !== null) {
+    ui.print()
+    const { decode } = attribution
+    ui.print(
+      table(
+        ['where a token spends its time', 'at', 'per token', 'share'],
+        decode.rows
+          .filter(({ sharePct }) => sharePct >= LEAST_SHOWN_PCT)
+          .map(({ category, process, perTokenNs, sharePct }) => [
+            ...[
+              category,
+              processes[process]?.name ?? '',
+              shown(perTokenNs, 'ns'),
+              `${sharePct.toFixed(1)} %`,
+            ],
+          ]),
+        [2, 3],
+      ),
+    )
+    ui.print(
+      `without a name: ${decode.unattributedPct.toFixed(2)} % of all, median ${decode.unattributedMedianPct?.toFixed(2)} %, p95 ${decode.unattributedP95Pct?.toFixed(2)} % of a token`,
+    )
+  }
+  const gains = bestGains(summary.whatIf).slice(0, MOST_GAINS)
+  if (gains.length > 0) {
+    ui.print()
+    ui.print(
+      table(
+        ['if this took no time', 'at', 'tokens would come'],
+        gains.map(({ category, process, gainPctFrozen, gainPctRequeued }) => [
+          ...[category, process < 0 ? 'everywhere' : (processes[process]?.name ?? '')],
+          range(gainPctFrozen, gainPctRequeued),
+        ]),
+        [2],
+      ),
+    )
+  }
+  for (const [what, why] of Object.entries(summary.missing)) ui.print(`no ${what}: ${why}`)
+  ui.print(`\nwritten to ${dir}; open report.html there`)
+}
+
+const LEAST_SHOWN_PCT = 0.5
+const MOST_GAINS = 8
+
+/** A policy that failed its gate predicts nothing: the other one stands for both. */
+function rowOf({
+  category,
+  process,
+  port,
+  reductionPct,
+  gainPctFrozen,
+  gainPctRequeued,
+}: WhatIfPrediction): WhatIfRow[] {
+  if (reductionPct === null) return []
+  const frozen = Number.isFinite(gainPctFrozen) ? gainPctFrozen : gainPctRequeued
+  const requeued = Number.isFinite(gainPctRequeued) ? gainPctRequeued : gainPctFrozen
+  return [{ category, process, port, reductionPct, gainPctFrozen: frozen, gainPctRequeued: requeued }]
+}
+
+/** What removing the whole of a category would gain, largest first. */
+function bestGains(rows: readonly WhatIfRow[]): WhatIfRow[] {
+  return rows
+    .filter(({ reductionPct, process }) => reductionPct === 100 && process < 0)
+    .sort((a, b) => b.gainPctRequeued - a.gainPctRequeued)
+}
+
+function range(a: number, b: number): string {
+  const [low, high] = a < b ? [a, b] : [b, a]
+  return high - low < 0.05
+    ? `${high.toFixed(1)} % faster`
+    : `${low.toFixed(1)} to ${high.toFixed(1)} % faster`
+}
+
+function shown(value: number, unit: MetricRow['unit']): string {
+  switch (unit) {
+    case 'ns':
+      return value >= 1e6 ? `${(value / 1e6).toFixed(2)} ms` : `${(value / 1e3).toFixed(1)} µs`
+    case 'bytes':
+      return value >= 1e6 ? `${(value / 1e6).toFixed(1)} MB` : `${value.toFixed(0)} B`
+    case 'tokens/s':
+      return `${value.toFixed(2)} tok/s`
+    case 'percent':
+      return `${value.toFixed(2)} %`
+    default:
+      return String(value)
+  }
+}
+
+/** Names what weighs most in the seam, as far as one run can: a choice between candidates takes several. */
+function verdictOf(
+  trace: RunTrace,
+  attribution: Attribution | undefined,
+  rows: readonly WhatIfRow[],
+): { kind: string; text: string } {
+  const { settings } = trace
+  if (!trace.complete)
+    return { kind: 'PARTIAL', text: 'the run was cut: what stands here is of the part that was recorded.' }
+  if (attribution === undefined)
+    return { kind: 'NO ATTRIBUTION', text: 'the record does not allow one; see below.' }
+  const totals = attributionTotals(attribution.tokens.filter(({ index }) => index > 0))
+  if ((totals.unattributedMedianPct ?? 100) > MOST_UNATTRIBUTED_PCT)
+    return {
+      kind: 'ATTRIBUTION INCOMPLETE',
+      text: `${totals.unattributedMedianPct} % of a token has no name; no bottleneck is named.`,
+    }
+  if (settings.injected !== undefined)
+    return {
+      kind: 'EXPERIMENT',
+      text: `a delay was put in at ${settings.injected.place}: no evidence of speed.`,
+    }
+  const slow = slowStage(trace, attribution)
+  const largest = totals.rows.filter(({ category }) => category !== 'UNATTRIBUTED')[0]
+  const computePct = totals.rows
+    .filter(({ category }) => COMPUTE.includes(category))
+    .reduce((sum, { sharePct }) => sum + sharePct, 0)
+  const gain = bestGains(rows).find(({ category }) => !COMPUTE.includes(category as Category))
+  const stages =
+    slow === undefined ? '' : ` ${slow} computes much longer than the others, which wait for it (peer.slow).`
+  const seam =
+    gain === undefined
+      ? ''
+      : ` Of the seam, ${gain.category} is what removing would gain most: tokens ${range(gain.gainPctFrozen, gain.gainPctRequeued)} at K = ${settings.sequences}.`
+  const kind = computePct > 90 ? 'COMPUTE-BOUND' : largest === undefined ? 'EMPTY' : 'ONE RUN'
+  return {
+    kind,
+    text: `${computePct.toFixed(1)} % of a token is the engine's own time.${stages}${seam} One run chooses nothing: a selection takes ten.`,
+  }
+}
+
+const COMPUTE: readonly Category[] = [
+  'compute.device',
+  'compute.submit',
+  'compute.sync',
+  'cpu.wait',
+  'sample',
+]
+/** A stage that computes so much longer than the next one is named. */
+const SLOW_FACTOR = 1.5
+
+function slowStage(trace: RunTrace, { lanes }: Attribution): string | undefined {
+  const engines = lanes
+    .filter(({ lane }) => lane === 'engine')
+    .map(({ process, busyNs }) => ({ process, ns: busyNs['compute.device'] ?? 0 }))
+    .sort((a, b) => b.ns - a.ns)
+  const [first, second] = engines
+  if (first === undefined || second === undefined || first.ns < SLOW_FACTOR * second.ns) return undefined
+  return trace.processes[first.process]?.name
+}
+
+function metricRows(found: RunMetrics): MetricRow[] {
+  const rows: MetricRow[] = []
+  const add = (
+    name: string,
+    label: string,
+    unit: MetricRow['unit'],
+    value: number | undefined,
+    samples: number,
+    definition: string,
+  ) =>
+    rows.push({
+      name,
+      label,
+      unit,
+      value: value ?? null,
+      samples,
+      definition,
+      ...(value === undefined ? { note: 'not enough of it was recorded' } : {}),
+    })
+  const { ttftNs, itlNs, sequences } = found
+  const quantiles = (name: string, label: string, of: Quantiles, definition: string) => {
+    for (const key of ['p50', 'p95', 'p99', 'max'] as const)
+      if (of[key] !== undefined) add(`${name}_${key}`, `${label} ${key}`, 'ns', of[key], of.count, definition)
+  }
+  quantiles('ttft', 'TTFT', ttftNs, 'request accepted until its first token was handed to the caller')
+  add(
+    'prefill_tps',
+    'prefill',
+    'tokens/s',
+    found.prefillTokensPerSecond,
+    sequences.length,
+    'prompt tokens over the time from the first chunk on stage 0 to the logits of the last row',
+  )
+  add(
+    'tpot',
+    'TPOT',
+    'ns',
+    found.tpotNs,
+    itlNs.count,
+    'time after the first token over tokens after the first',
+  )
+  add('decode_tps', 'decode', 'tokens/s', found.decodeTokensPerSecond, itlNs.count, '1 / TPOT')
+  quantiles('itl', 'ITL', itlNs, 'between two tokens of a sequence')
+  add(
+    'throughput',
+    'throughput',
+    'tokens/s',
+    found.steady?.tokensPerSecond,
+    found.steady?.tokens ?? 0,
+    'all tokens over the window in which all sequences were in flight',
+  )
+  add(
+    'throughput_uncut',
+    'throughput with fill and drain',
+    'tokens/s',
+    found.uncut?.tokensPerSecond,
+    found.uncut?.tokens ?? 0,
+    'all tokens over the time from the first request to the last token',
+  )
+  for (const { process, bytes } of found.peakRssBytes)
+    if (bytes > 0)
+      add(
+        `peak_rss_${process}`,
+        `peak RSS of ${process}`,
+        'bytes',
+        bytes,
+        1,
+        'highest resident memory since the record began',
+      )
+  return rows
+}
+
+function bytesOf(trace: RunTrace, found: RunMetrics): BytesRow[] {
+  const tokens = trace.sequences.reduce((sum, { tokens }) => sum + tokens.length, 0)
+  const stages = trace.processes.filter(({ role }) => role === 'stage')
+  return found.bytesPerToken.map(({ stage, logical, payload, framed, wire }) => ({
+    ...{ from: stages[stage]?.name ?? '', to: stages[stage + 1]?.name ?? '', link: 'hidden rows, per token' },
+    messages: tokens,
+    ...{ logicalBytes: logical ?? null, payloadBytes: payload ?? null, framedBytes: framed ?? null },
+    wireBytes: wire ?? null,
+  }))
+}
+
+function limitsOf({ settings, level, complete }: RunTrace): string[] {
+  const { paced, injected, link, busyThreads, cores } = settings
+  return [
+    settings.severalHosts === true
+      ? 'Clocks of several hosts were aligned: what lies between two of them is known within the bands shown.'
+      : 'All processes ran on one host and shared its memory, caches and cores.',
+    ...(complete ? [] : ['The run was cut before its end.']),
+    ...(level === 0
+      ? []
+      : ['Spans were recorded, which takes some microseconds a token; headline figures come from level 0.']),
+    ...(paced ? ['The stages waited instead of computing: compute times are chosen, not measured.'] : []),
+    ...(injected === undefined
+      ? []
+      : [`A delay was put in at ${injected.place}: this is no evidence of speed.`]),
+    ...(link === undefined
+      ? []
+      : ['The link is emulated in the process of each stage: a delay one way and a rate, no loss.']),
+    ...(busyThreads > cores
+      ? [`${busyThreads} busy threads shared ${cores} cores: times hold for this machine only.`]
+      : []),
+    'Random token ids, greedy sampling, no text: tokenizing is not part of it.',
+  ]
+}

@@ -1,0 +1,185 @@
+import { join } from 'node:path'
+import { type LinkFacts, SeamError } from '@seamline/core'
+import type { LayerRange } from '@seamline/gguf'
+import { type RunTrace, readTrace, traceWriter } from '@seamline/profiler'
+import { InvalidArgumentError, Option } from 'commander'
+import { analyse, printAnalysis, writeAnalysis } from '../analyse.ts'
+import { type Chain, chainOf, promptsOf } from '../chain.ts'
+import { type Context, command, integer } from '../command.ts'
+import { ExitCode } from '../exit-codes.ts'
+import { followProfile } from '../follow.ts'
+import { modelDir } from '../model-dir.ts'
+import {
+  addPipelineOptions,
+  addSecurityOptions,
+  type EngineOptions,
+  expectedFacts,
+  rowsOption,
+} from '../options.ts'
+import { type NamedWorker, warnOfThreads, withRemotePipeline } from '../pipelines.ts'
+import { readSplit, splitFacts } from '../prepare.ts'
+import { type RecordOptions, record, recordingRing, recordRun } from '../record-run.ts'
+import { addRemoteOptions, joinedSettings, namedWorkers, type RemoteOptions } from '../remote.ts'
+import type { SeamSettings } from '../settings.ts'
+import type { Ui } from '../ui.ts'
+import { layersOption } from './split.ts'
+
+interface ProfileOptions extends EngineOptions, SeamSettings, Omit<RemoteOptions, 'transport'> {
+  readonly manifest?: string
+  readonly local?: number
+  readonly layers?: readonly LayerRange[]
+  readonly model?: string
+  readonly paced?: readonly number[]
+  readonly embedding: number
+  readonly k: number
+  readonly rows?: number
+  readonly promptTokens: number
+  readonly tokens: number
+  readonly warmup: number
+  readonly level: 0 | 1 | 2
+  readonly out?: string
+  readonly read?: string
+  readonly follow?: boolean
+}
+
+export function profileCommand() {
+  const made = command<ProfileOptions>(
+    'profile',
+    'where every microsecond of every token goes, and what removing a part of it would gain',
+    run,
+  )
+    .addOption(
+      new Option('--local <n>', 'split --model into n stages and start their workers on this machine')
+        .argParser(integer(1))
+        .conflicts('layers'),
+    )
+    .addOption(layersOption())
+    .option('-m, --model <file>', 'GGUF file of the whole model')
+    .option('--manifest <file>', 'manifest.json of the split that running workers serve')
+    .addOption(
+      new Option(
+        '--paced <ms>',
+        'instead of a model: stages that wait so long for each step, for example 8,14,9; the run is labelled',
+      )
+        .argParser(milliseconds)
+        .conflicts(['model', 'local', 'layers']),
+    )
+    .option('--embedding <n>', 'hidden size of paced stages', integer(32, 65536), 2048)
+    .option('--k <n>', 'sequences in flight', integer(1, 64), 1)
+    .addOption(rowsOption())
+    .option('--prompt-tokens <n>', 'tokens of each prompt', integer(1), 128)
+    .option('--tokens <n>', 'new tokens of each sequence', integer(2), 128)
+    .option('--warmup <n>', 'new tokens of a sequence before, which is not recorded', integer(0), 32)
+    .addOption(
+      new Option(
+        '--level <n>',
+        '0: stamps of tokens, bytes and memory; 1: spans of every process; 2: also CPU waits of event loops',
+      )
+        .argParser(integer(0, 2))
+        .default(1),
+    )
+    .option('-o, --out <dir>', 'where the record goes (default: a new folder below that of the models)')
+    .option('--read <dir>', 'analyse again what lies there, also of a run that was cut, and run nothing')
+    .option('--follow', 'show the breakdown in the terminal while it runs')
+    .addHelpText(
+      'after',
+      `
+Starts fresh workers, or takes running ones (--join or --workers, with --manifest) of one host or several, runs K sequences of random tokens, always the same ones, and writes into the folder: trace.json and one
+file of raw spans a process, summary.json, report.html (opens from disk), trace.perfetto.json (ui.perfetto.dev),
+trace.speedscope.json (speedscope.app) and trace.otlp.json.`,
+    )
+  return addSecurityOptions(addPipelineOptions(addRemoteOptions(made)))
+}
+
+async function run(context: Context, options: ProfileOptions): Promise<ExitCode> {
+  const { ui } = context
+  const { k, rows = 1, promptTokens, tokens, warmup, level, paced, model } = options
+  if (options.read !== undefined) {
+    const trace = await readTrace(options.read)
+    for (const loss of trace.losses) ui.warn(loss)
+    return finish(ui, options.read, trace)
+  }
+  const remote = namedWorkers(options)
+  const chain = remote === undefined ? await chainOf(context, options) : await remoteChain(options)
+  const { vocabulary, settings } = chain
+  const ctx = 'local' in chain ? chain.local.engine.ctx : chain.contextLength
+  if (promptTokens + tokens > ctx) {
+    throw new SeamError(
+      'USAGE',
+      `${promptTokens} prompt tokens and ${tokens} new ones exceed the context of ${ctx}: lower one or raise --ctx`,
+    )
+  }
+  if ('local' in chain && paced === undefined)
+    warnOfThreads(ui, chain.local.stages.length, chain.local.engine.threads)
+  const out = options.out ?? join(modelDir(), 'profiles', new Date().toISOString().replaceAll(':', '-'))
+  const writer = await traceWriter(out)
+  const live = options.follow === true ? followProfile(ui) : undefined
+  const recording: Omit<RecordOptions, 'local'> = {
+    ...{ tokens, warmupTokens: warmup, level },
+    prompts: promptsOf(k, promptTokens, vocabulary),
+    settings: { ...settings, command: ['seamline', ...process.argv.slice(2)], model: model ?? 'paced' },
+    onPart(part) {
+      void writer.part(part).catch(() => {}) // the first failure comes out of finish()
+      live?.show(part)
+    },
+    ...(live === undefined ? {} : { flushMs: 500 }),
+  }
+  const trace =
+    'local' in chain
+      ? await recordRun(context, { ...recording, local: { ...chain.local, rowsPerStep: rows } })
+      : await recordRemote(context, options, remote!, chain, recording)
+  live?.end()
+  await writer.finish(trace)
+  return finish(ui, out, trace)
+}
+
+async function finish(ui: Ui, out: string, trace: RunTrace): Promise<ExitCode> {
+  ui.progress('analysing')
+  const analysis = analyse(trace)
+  await writeAnalysis(out, trace, analysis)
+  ui.clear()
+  printAnalysis(ui, analysis, out)
+  ui.result({ out, ...analysis.summary })
+  return ExitCode.OK
+}
+
+/** What is known of workers that run already. */
+interface RemoteChain {
+  readonly expected: Partial<LinkFacts>
+  readonly contextLength: number
+  readonly vocabulary: number
+  readonly settings: Chain['settings']
+}
+
+async function remoteChain({ manifest }: ProfileOptions): Promise<RemoteChain> {
+  if (manifest === undefined) throw new SeamError('USAGE', 'give --manifest FILE with --workers or --join')
+  const split = await readSplit(manifest)
+  const { vocabulary, contextLength, source, manifestSha256 } = split.manifest
+  const settings = { modelSha256: source.sha256, manifestSha256, paced: false, severalHosts: true } as const
+  return { expected: splitFacts(split), contextLength, vocabulary, settings }
+}
+
+async function recordRemote(
+  context: Context,
+  options: ProfileOptions,
+  workers: readonly NamedWorker[],
+  { expected }: RemoteChain,
+  recording: Omit<RecordOptions, 'local'>,
+): Promise<RunTrace> {
+  const ring = recordingRing()
+  const transport = await joinedSettings(options)
+  const { rows = 1 } = options
+  const connecting = {
+    ...{ seam: options, expected: { ...expected, ...expectedFacts(options) }, rowsPerStep: rows, sink: ring },
+    ...(transport === undefined ? {} : { transport }),
+  }
+  return withRemotePipeline(context, workers, connecting, (pipeline) =>
+    record(context, { ...recording, local: { seam: options, rowsPerStep: rows } }, pipeline, undefined, ring),
+  )
+}
+
+function milliseconds(text: string): number[] {
+  const found = text.split(',').map(Number)
+  if (found.every((ms) => ms >= 0 && ms <= 10_000)) return found
+  throw new InvalidArgumentError('Milliseconds for each stage are needed, for example 8,14,9.')
+}

@@ -1,0 +1,224 @@
+import { availableParallelism } from 'node:os'
+import { monotonicClock, SPAN_RECORD_LENGTH, SpanName } from '@seamline/core'
+import {
+  type ProcessTrace,
+  processInstruments,
+  type RunSettings,
+  type RunTrace,
+  type SequenceTrace,
+  type SpanRing,
+  spanRing,
+} from '@seamline/profiler'
+import type { Pipeline, StageTrace } from '@seamline/runtime'
+import type { Context } from './command.ts'
+import { injector } from './inject.ts'
+import { GREEDY } from './options.ts'
+import { type LocalOptions, withLocalPipeline } from './pipelines.ts'
+
+export interface RecordOptions {
+  /** How the stages are started and connected; its `sink` is taken by the recording. */
+  readonly local: LocalOptions
+  readonly prompts: readonly (readonly number[])[]
+  /** New tokens of each sequence. */
+  readonly tokens: number
+  /** New tokens of a sequence that runs before and is not recorded. */
+  readonly warmupTokens: number
+  readonly level: 0 | 1 | 2
+  readonly settings: Pick<
+    RunSettings,
+    'command' | 'model' | 'modelSha256' | 'manifestSha256' | 'paced' | 'severalHosts'
+  >
+  /** Takes what has been recorded so far, every {@link flushMs}: for a record that outlives this process, or a live view. */
+  readonly onPart?: (part: RunTrace) => void
+  /** @default 2000 */
+  readonly flushMs?: number
+}
+
+/** Runs sequences on fresh worker processes and returns everything that was recorded of them. */
+export async function recordRun(context: Context, options: RecordOptions): Promise<RunTrace> {
+  const ring = recordingRing()
+  const { inject } = options.local
+  const emit =
+    inject?.injection.place === 'emit' ? { beforeEmit: injector(inject.injection.delayMs, ring).busy } : {}
+  return withLocalPipeline(context, { ...options.local, ...emit, sink: ring }, (pipeline, relay) =>
+    record(context, options, pipeline, relay?.metricsAddress, ring),
+  )
+}
+
+/** For the spans of this process: some thousand tokens. */
+export function recordingRing(): SpanRing {
+  return spanRing({ recording: false, capacity: 1 << 17 })
+}
+
+/** What {@link recordRun} needs beside a pipeline that runs. */
+export interface RecordingOptions extends Omit<RecordOptions, 'local'> {
+  readonly local: Pick<LocalOptions, 'seam' | 'rowsPerStep' | 'inject'>
+}
+
+/** Records sequences on a pipeline whose coordinator records into `ring`. */
+export async function record(
+  { ui, signal }: Context,
+  options: RecordingOptions,
+  pipeline: Pipeline,
+  relayAddress: string | undefined,
+  ring: SpanRing,
+): Promise<RunTrace> {
+  const { local, prompts, tokens, warmupTokens, level, flushMs = 2000 } = options
+  const { seam, rowsPerStep = 1 } = local
+  const stages = pipeline.stages.length
+  const request = { maxTokens: tokens, sampler: GREEDY, stopTokens: [], signal }
+  const { facts, links } = pipeline
+  const hidden = links.find(({ carries }) => carries === 'hidden rows')
+  const settings: RunSettings = {
+    ...options.settings,
+    startedAt: new Date().toISOString(),
+    ...{ engine: facts.engine, backend: facts.backend, stages, threads: facts.threads },
+    ...{ sequences: prompts.length, rowsPerStep, chunkTokens: facts.chunkTokens, embedding: facts.embedding },
+    ...{ transport: seam.transport, framing: hidden?.framing ?? '', codec: hidden?.codec ?? '' },
+    ...(seam.link === undefined ? {} : { link: seam.link }),
+    ...(local.inject === undefined ? {} : { injected: injected(local.inject) }),
+    busyThreads:
+      options.settings.paced || options.settings.severalHosts === true
+        ? 1
+        : Math.min(prompts.length, stages) * facts.threads,
+    cores: availableParallelism(),
+  }
+  if (warmupTokens > 0) {
+    ui.progress('warming up')
+    const warmup = pipeline.generate({ ...request, prompt: prompts[0]!, maxTokens: warmupTokens })
+    for await (const _ of warmup) ui.progress('warming up')
+  }
+
+  const instruments = processInstruments(ring)
+  ring.recording = level > 0
+  if (level > 0) {
+    instruments.start(level)
+    if (relayAddress !== undefined) await fetchSpans(relayAddress)
+    await pipeline.startTrace(level)
+  }
+  const sequences: SequenceTrace[] = []
+  const parts: Part[] = []
+
+  async function take(): Promise<RunTrace> {
+    instruments.read()
+    const { dropped } = ring
+    const own = ring.drain()
+    const stages = level === 0 ? [] : await pipeline.fetchTraces()
+    const relay = level === 0 || relayAddress === undefined ? undefined : await fetchSpans(relayAddress)
+    const part = { dropped, own, stages, relay }
+    parts.push(part)
+    return assemble(false, [part])
+  }
+
+  function assemble(complete: boolean, from: readonly Part[]): RunTrace {
+    const here = {
+      name: 'coordinator',
+      role: 'coordinator',
+      stage: -1,
+      layerFirst: -1,
+      layerEnd: -1,
+    } as const
+    const coordinator = processOf(
+      here,
+      from.map(({ own, dropped }) => ({ spans: own, dropped })),
+    )
+    const workers = pipeline.stages.map(({ name, facts: { layerFirst, layerEnd } }, stage) =>
+      processOf(
+        { name, role: 'stage', stage, layerFirst, layerEnd },
+        from.flatMap(({ stages }) => stages[stage] ?? []),
+      ),
+    )
+    const parts = from.flatMap(({ relay }) => relay ?? [])
+    const relays =
+      parts.length === 0
+        ? []
+        : [processOf({ name: 'relay', role: 'relay', stage: -1, layerFirst: -1, layerEnd: -1 }, parts)]
+    return {
+      ...{ format: 'seamline-trace/1', complete, level, settings },
+      processes: [coordinator, ...workers, ...relays],
+      sequences: sequences.map((sequence) => ({ ...sequence })),
+    }
+  }
+
+  let taking = Promise.resolve()
+  const flush = async () => {
+    const part = await take()
+    options.onPart?.(part)
+  }
+  const flushing = setInterval(() => {
+    taking = taking.then(flush).catch(() => {}) // a fault of the run itself ends it elsewhere
+  }, flushMs)
+  if (options.onPart === undefined) clearInterval(flushing)
+  let done = 0
+  try {
+    await Promise.all(
+      prompts.map(async (prompt) => {
+        const generation = pipeline.generate({ ...request, prompt })
+        const { sequence, startedNs: acceptedNs } = generation
+        const emittedNs: number[] = []
+        const ids: number[] = []
+        sequences.push({ sequence, promptTokens: prompt.length, acceptedNs, emittedNs, tokens: ids })
+        for await (const { token } of generation) {
+          emittedNs.push(monotonicClock.nowNs())
+          ids.push(token)
+          ui.progress(`recording: ${++done} of ${prompts.length * tokens} tokens`)
+        }
+      }),
+    )
+  } finally {
+    clearInterval(flushing)
+  }
+  await taking
+  await flush()
+  if (level > 0) await pipeline.startTrace(0)
+  instruments.stop()
+  return assemble(true, parts)
+}
+
+function injected({ stage, injection: { place, delayMs } }: NonNullable<LocalOptions['inject']>) {
+  return { place: `${place}@${stage}`, delayNs: delayMs * 1e6 }
+}
+
+/** What was taken out of all recorders at one time. */
+interface Part {
+  readonly own: Float64Array
+  readonly dropped: number
+  readonly stages: readonly StageTrace[]
+  readonly relay: Recorded | undefined
+}
+
+interface Recorded {
+  readonly spans: Float64Array
+  readonly dropped: number
+}
+
+/** Empties the recorder of a relay. */
+async function fetchSpans(address: string): Promise<Recorded> {
+  const response = await fetch(`http://${address}/spans`, { signal: AbortSignal.timeout(5000) })
+  return {
+    spans: new Float64Array(await response.arrayBuffer()),
+    dropped: Number(response.headers.get('x-dropped-spans')),
+  }
+}
+
+function processOf(
+  who: Pick<ProcessTrace, 'name' | 'role' | 'stage' | 'layerFirst' | 'layerEnd'>,
+  parts: readonly Recorded[],
+): ProcessTrace {
+  const spans = new Float64Array(parts.reduce((sum, part) => sum + part.spans.length, 0))
+  let at = 0
+  for (const part of parts) {
+    spans.set(part.spans, at)
+    at += part.spans.length
+  }
+  let peakRssBytes = 0
+  let spanCostNs = 0
+  for (let i = 0; i < spans.length; i += SPAN_RECORD_LENGTH) {
+    if (spans[i] === SpanName.memory) peakRssBytes = Math.max(peakRssBytes, spans[i + 4]!)
+    if (spans[i] === SpanName.calibration) spanCostNs = spans[i + 2]! - spans[i + 1]!
+  }
+  return {
+    ...{ ...who, spans, dropped: parts.reduce((sum, part) => sum + part.dropped, 0) },
+    ...{ peakRssBytes, spanCostNs },
+  }
+}

@@ -1,0 +1,106 @@
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { readTrace } from '@seamline/profiler'
+import { describe, expect, it } from 'vitest'
+import { childrenOf, gone, scratchFolder, seamline, start } from './support.ts'
+
+const folder = scratchFolder()
+const paced = ['profile', '--paced', '2,3', '--prompt-tokens', '16', '--json']
+
+interface Summary {
+  readonly complete: boolean
+  readonly marks: readonly string[]
+  readonly verdict: { readonly kind: string; readonly text: string }
+  readonly attribution: {
+    readonly causalityViolations: number
+    readonly decode: {
+      readonly tokens: number
+      readonly unattributedMedianPct: number
+      readonly wallNs: number
+      readonly rows: readonly { readonly totalNs: number }[]
+    }
+  }
+  readonly lanes: readonly {
+    readonly lane: string
+    readonly process: number
+    readonly waitNs: Record<string, number>
+  }[]
+}
+
+describe('a profile', () => {
+  it('names where time goes, down to the last nanosecond, and writes all of its files', async () => {
+    const out = join(folder, 'plain')
+    const { code, stdout, stderr } = await seamline([...paced, '--tokens', '40', '--out', out])
+    expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
+    const summary: Summary = JSON.parse(stdout)
+    const { decode, causalityViolations } = summary.attribution
+    expect(causalityViolations).toBe(0)
+    expect(decode.tokens).toBe(39)
+    expect(decode.rows.reduce((sum, { totalNs }) => sum + totalNs, 0)).toBe(decode.wallNs)
+    expect(decode.unattributedMedianPct).toBeLessThan(2)
+    expect(readdirSync(out).sort()).toEqual([
+      ...['report.html', 'spans-0.f64.gz', 'spans-1.f64.gz', 'spans-2.f64.gz', 'summary.json'],
+      ...['trace.json', 'trace.otlp.json', 'trace.perfetto.json', 'trace.speedscope.json'],
+    ])
+    expect(JSON.parse(readFileSync(join(out, 'summary.json'), 'utf8')).verdict).toEqual(summary.verdict)
+    for (const file of readdirSync(out).filter((name) => name.endsWith('.json')))
+      JSON.parse(readFileSync(join(out, file), 'utf8'))
+
+    const again = await seamline(['profile', '--read', out, '--json'])
+    expect(JSON.parse(again.stdout)).toEqual({ ...summary, out })
+  })
+
+  it('with one slow stage names it, and its peers wait for it', async () => {
+    const out = join(folder, 'slow')
+    const args = ['profile', '--paced', '2,9,2', '--k', '3', '--tokens', '24', '--json', '--out', out]
+    const summary: Summary = JSON.parse((await seamline(args)).stdout)
+    expect(summary.verdict.text).toMatch(
+      /worker-1 computes much longer than the others, which wait for it \(peer\.slow\)/,
+    )
+    const engines = summary.lanes.filter(({ lane }) => lane === 'engine')
+    expect(engines).toHaveLength(3)
+    for (const { process, waitNs } of engines) {
+      const most = Object.entries(waitNs).sort(([, a], [, b]) => b - a)[0]
+      if (process !== 2) expect(most?.[0]).toBe('peer.slow')
+    }
+  })
+
+  it('at level 0 has the figures of tokens and says why there is no more', async () => {
+    const out = join(folder, 'level-0')
+    const { stdout } = await seamline([...paced, '--level', '0', '--tokens', '12', '--out', out])
+    const summary = JSON.parse(stdout)
+    expect(summary.attribution).toBeNull()
+    expect(summary.missing.attribution).toMatch(/level 0/)
+    const tpot = summary.metrics.find(({ name }: { name: string }) => name === 'tpot')
+    expect(tpot.value).toBeGreaterThan(4e6)
+  })
+
+  it('that is killed in the middle leaves a record that can be read and says that it is partial', async () => {
+    const out = join(folder, 'killed')
+    const run = start(['profile', '--paced', '2,3', '--tokens', '2000', '--follow', '--out', out])
+    const deadline = Date.now() + 20_000
+    while (!(existsSync(join(out, 'trace.json')) && (await tokensIn(out)) > 50)) {
+      if (Date.now() > deadline) throw new Error('nothing was written')
+      await new Promise((resolve) => setTimeout(resolve, 100))
+    }
+    const children = childrenOf(run.pid)
+    run.kill('SIGKILL')
+    await run.finished
+    await gone(children, 5000)
+    const { code, stdout, stderr } = await seamline(['profile', '--read', out, '--json'])
+    const summary: Summary = JSON.parse(stdout)
+    expect({ code, complete: summary.complete }).toEqual({ code: 0, complete: false })
+    expect(summary.verdict.kind).toBe('PARTIAL')
+    expect(summary.marks.join(' ')).toMatch(/cut|partial/i)
+    expect(summary.attribution.decode.tokens).toBeGreaterThan(40)
+    expect(stderr).not.toBe('')
+  })
+})
+
+async function tokensIn(dir: string): Promise<number> {
+  try {
+    return (await readTrace(dir)).sequences[0]?.tokens.length ?? 0
+  } catch {
+    return 0
+  }
+}

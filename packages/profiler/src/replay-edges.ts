@@ -1,0 +1,115 @@
+import { SpanName, SpanPort, spanTag } from '@seamline/core'
+import type { AlignedRun } from './aligned.ts'
+import { placed } from './clock-map.ts'
+import type { Cost, Frame, RequestModel } from './replay-types.ts'
+import type { Message, ProcessIndex } from './steps.ts'
+
+/** The window of the link behind stage `s`, from the most steps that were beyond it at once, where credit was ever missing. */
+export function credit(
+  { run, alignment }: AlignedRun,
+  s: number,
+  leads: readonly (readonly { readonly tag: number; readonly startedNs: number }[])[],
+): { readonly window: number; readonly creditNs: number } {
+  const at = run.stages[s]!
+  const behind = run.stages[s + 1]
+  const free = { window: Infinity, creditNs: 0 }
+  if (behind === undefined) return free
+  const blocked = new Set(
+    leads[s]!.map(({ tag }) => tag).filter((tag) => at.find(SpanName.creditWait, tag) !== undefined),
+  )
+  if (blocked.size === 0) return free
+  const releases = leads[s + 1]!.map(({ tag }) =>
+    placed(alignment.maps[behind.process]!, leftNs(behind, tag, run.nextTag)),
+  ).sort((a, b) => a - b)
+  const starts = leads[s]!.map(({ tag, startedNs }) => ({
+    atNs: placed(alignment.maps[at.process]!, startedNs),
+    isBlocked: blocked.has(tag),
+  }))
+  let window = 1
+  let released = 0
+  for (const [n, { atNs, isBlocked }] of starts.entries()) {
+    while (released < releases.length && releases[released]! <= atNs) released++
+    if (isBlocked) window = Math.max(window, n + 1 - released)
+  }
+  const delays = starts.flatMap(({ atNs, isBlocked }, n) => {
+    const release = releases[n - window]
+    return isBlocked && release !== undefined && release <= atNs ? [atNs - release] : []
+  })
+  // Credit may come for several steps at once; what it takes alone is seen where it was the last thing missing.
+  return { window, creditNs: delays.length === 0 ? 0 : Math.min(...delays) }
+}
+
+/** When a stage was done with a step: its last frame is with the transport. */
+export function leftNs(at: ProcessIndex, tag: number, nextTag: (tag: number) => number): number {
+  let doneNs = at.find(SpanName.resume, tag)?.endNs ?? at.find(SpanName.compute, tag)!.endNs
+  for (const [row, port] of [
+    [tag, SpanPort.hiddenOut],
+    [nextTag(tag), SpanPort.tokensOut],
+    [nextTag(tag), SpanPort.resultOut],
+  ] as const)
+    doneNs = Math.max(doneNs, at.find(SpanName.send, row, port)?.endNs ?? 0)
+  return doneNs
+}
+
+export function requests(
+  { run, alignment }: AlignedRun,
+  stepOf: (row: number) => number | undefined,
+  frameOf: (message: Message, before: readonly Cost[]) => Frame,
+): RequestModel[] {
+  const { coordinator, trace } = run
+  const map = alignment.maps[coordinator.process]!
+  const endNs = (emittedNs: readonly number[]) => emittedNs.at(-1) ?? Infinity
+  const inOrder = trace.sequences.filter(({ emittedNs }) => emittedNs.length > 0)
+  const used = new Set<number>()
+  return [...inOrder]
+    .sort((a, b) => a.acceptedNs - b.acceptedNs)
+    .map((sequence, nth) => {
+      const { sequence: id, promptTokens, emittedNs } = sequence
+      const acceptedNs = Math.round(sequence.acceptedNs)
+      // Closed loop: the request that ended last before this one, each once.
+      const before = inOrder
+        .filter((other) => endNs(other.emittedNs) <= acceptedNs && !used.has(other.sequence))
+        .sort((a, b) => endNs(b.emittedNs) - endNs(a.emittedNs))[0]
+      const after = nth < trace.settings.sequences ? undefined : before
+      if (after !== undefined) used.add(after.sequence)
+      let doneNs = acceptedNs
+      const chunks = run.chunksOf(sequence).flatMap((position) => {
+        const tag = spanTag(id, position)
+        const step = stepOf(tag)
+        if (step === undefined) return []
+        const message = run.promptMessage(tag)
+        const encode = coordinator.find(SpanName.frameEncode, tag, SpanPort.promptOut)
+        const gapNs = Math.max(0, (encode?.startNs ?? doneNs) - doneNs)
+        doneNs = coordinator.find(SpanName.send, tag, SpanPort.promptOut)?.endNs ?? encode?.endNs ?? doneNs
+        return [{ gapNs, frame: frameOf(message, []), step }]
+      })
+      return {
+        ...{ sequence: id, tokens: emittedNs.length, promptTokens, chunks },
+        acceptedNs:
+          after === undefined ? placed(map, acceptedNs) : acceptedNs - Math.round(after.emittedNs.at(-1)!),
+        after: after?.sequence,
+        emittedNs: emittedNs.map((atNs) => Math.round(atNs) - acceptedNs),
+      }
+    })
+}
+
+/** How long it takes stage 0 to learn from the coordinator that a sequence has ended: what the fastest prompt took. */
+export function endDelay({ run, alignment }: AlignedRun): number {
+  const delays = run.trace.sequences.flatMap((sequence) => {
+    const { sentNs, firstNs, from, to } = run.promptMessage(spanTag(sequence.sequence, 0))
+    if (sentNs === undefined || firstNs === undefined) return []
+    return [placed(alignment.maps[to.process]!, firstNs) - placed(alignment.maps[from.process]!, sentNs)]
+  })
+  return delays.length === 0 ? 0 : Math.max(0, Math.min(...delays))
+}
+
+export function recordedMakespanNs({ run }: AlignedRun): number {
+  let firstNs = Infinity
+  let lastNs = -Infinity
+  for (const { acceptedNs, emittedNs } of run.trace.sequences) {
+    if (emittedNs.length === 0) continue
+    firstNs = Math.min(firstNs, acceptedNs)
+    lastNs = Math.max(lastNs, emittedNs.at(-1)!)
+  }
+  return lastNs - firstNs
+}

@@ -1,0 +1,168 @@
+import { SeamError } from '@seamline/core'
+import type { ProcessTrace, RunSettings, RunTrace, SequenceTrace } from './trace.ts'
+
+/** One gzip member of a file of spans: what one part added to it. */
+export interface Member {
+  /** As it lies in the file. */
+  readonly bytes: number
+  readonly records: number
+}
+
+export interface StoredProcess extends Omit<ProcessTrace, 'spans'> {
+  readonly members: readonly Member[]
+}
+
+/** What `trace.json` holds: a trace whose spans are elsewhere. */
+export interface StoredTrace extends Omit<RunTrace, 'processes'> {
+  readonly processes: readonly StoredProcess[]
+}
+
+export const MAX_PROCESSES = 1024
+
+/** Reads and checks every field; throws `FILE` naming the first that is not what it must be. Unknown fields are dropped. */
+export function parseTrace(text: string): StoredTrace {
+  let value: unknown
+  try {
+    value = JSON.parse(text)
+  } catch (error) {
+    throw new SeamError('FILE', 'trace.json is not JSON; the record is damaged', { cause: error })
+  }
+  const at = fields(value, 'trace')
+  const format = at.text('format')
+  if (format !== 'seamline-trace/1') {
+    throw new SeamError('FILE', `trace.json has the format ${format.slice(0, 64)}, not seamline-trace/1`)
+  }
+  const processes = at.list('processes', storedProcess)
+  if (processes.length > MAX_PROCESSES) {
+    throw new SeamError(
+      'FILE',
+      `trace.json has ${processes.length} processes, more than ${MAX_PROCESSES}; it is damaged`,
+    )
+  }
+  return {
+    format,
+    complete: at.flag('complete'),
+    level: at.oneOf('level', [0, 1, 2, 3] as const),
+    settings: settings(at.get('settings')),
+    processes,
+    sequences: at.list('sequences', sequence),
+  }
+}
+
+function settings(value: unknown): RunSettings {
+  const at = fields(value, 'settings')
+  const link = at.has('link') ? fields(at.get('link'), 'settings.link') : undefined
+  const injected = at.has('injected') ? fields(at.get('injected'), 'settings.injected') : undefined
+  return {
+    startedAt: at.text('startedAt'),
+    command: at.list('command', text),
+    model: at.text('model'),
+    modelSha256: at.text('modelSha256'),
+    manifestSha256: at.text('manifestSha256'),
+    engine: at.text('engine'),
+    backend: at.text('backend'),
+    stages: at.count('stages'),
+    threads: at.count('threads'),
+    sequences: at.count('sequences'),
+    rowsPerStep: at.count('rowsPerStep'),
+    chunkTokens: at.count('chunkTokens'),
+    embedding: at.count('embedding'),
+    transport: at.text('transport'),
+    framing: at.text('framing'),
+    codec: at.text('codec'),
+    ...(link && {
+      link: {
+        delayMs: link.number('delayMs'),
+        ...(link.has('bitsPerSecond') && { bitsPerSecond: link.number('bitsPerSecond') }),
+      },
+    }),
+    paced: at.flag('paced'),
+    ...(injected && { injected: { place: injected.text('place'), delayNs: injected.number('delayNs') } }),
+    busyThreads: at.count('busyThreads'),
+    cores: at.count('cores'),
+  }
+}
+
+function storedProcess(value: unknown, path: string): StoredProcess {
+  const at = fields(value, path)
+  return {
+    name: at.text('name'),
+    role: at.oneOf('role', ['coordinator', 'stage', 'relay'] as const),
+    stage: at.integer('stage'),
+    layerFirst: at.integer('layerFirst'),
+    layerEnd: at.integer('layerEnd'),
+    dropped: at.count('dropped'),
+    peakRssBytes: at.count('peakRssBytes'),
+    spanCostNs: at.number('spanCostNs'),
+    members: at.list('members', (member, memberPath) => {
+      const of = fields(member, memberPath)
+      return { bytes: of.count('bytes'), records: of.count('records') }
+    }),
+  }
+}
+
+function sequence(value: unknown, path: string): SequenceTrace {
+  const at = fields(value, path)
+  return {
+    sequence: at.count('sequence'),
+    promptTokens: at.count('promptTokens'),
+    acceptedNs: at.integer('acceptedNs'),
+    emittedNs: at.list('emittedNs', integer),
+    tokens: at.list('tokens', integer),
+  }
+}
+
+function fields(value: unknown, path: string) {
+  if (typeof value !== 'object' || value === null || Array.isArray(value))
+    throw wrong(path, 'an object', value)
+  const here = value as Record<string, unknown>
+  const has = (key: string) => Object.hasOwn(here, key)
+  const get = (key: string) => (has(key) ? here[key] : undefined)
+  const named = (key: string) => `${path}.${key}`
+  return {
+    has,
+    get,
+    text: (key: string) => text(get(key), named(key)),
+    integer: (key: string) => integer(get(key), named(key)),
+    count(key: string): number {
+      const count = integer(get(key), named(key))
+      if (count < 0) throw wrong(named(key), 'a count', count)
+      return count
+    },
+    number(key: string): number {
+      const number = get(key)
+      if (typeof number !== 'number') throw wrong(named(key), 'a number', number)
+      return number
+    },
+    flag(key: string): boolean {
+      const flag = get(key)
+      if (typeof flag !== 'boolean') throw wrong(named(key), 'true or false', flag)
+      return flag
+    },
+    oneOf<T>(key: string, allowed: readonly T[]): T {
+      const one = get(key) as T
+      if (!allowed.includes(one)) throw wrong(named(key), `one of ${allowed.join(', ')}`, one)
+      return one
+    },
+    list<T>(key: string, read: (value: unknown, path: string) => T): T[] {
+      const list = get(key)
+      if (!Array.isArray(list)) throw wrong(named(key), 'a list', list)
+      return list.map((one, i) => read(one, `${named(key)}[${i}]`))
+    },
+  }
+}
+
+function text(value: unknown, path: string): string {
+  if (typeof value !== 'string') throw wrong(path, 'a string', value)
+  return value
+}
+
+function integer(value: unknown, path: string): number {
+  if (!Number.isSafeInteger(value)) throw wrong(path, 'a whole number', value)
+  return value as number
+}
+
+function wrong(path: string, expected: string, value: unknown): SeamError {
+  const shown = String(JSON.stringify(value)).slice(0, 64)
+  return new SeamError('FILE', `trace.json: ${path} is ${shown}, not ${expected}; the record is damaged`)
+}
