@@ -101,7 +101,11 @@ function checkOneModel(workers: readonly HelloMessage[]): void {
 }
 
 function noWorker(workers: readonly HelloMessage[], reasons: ReadonlyMap<string, string>): SeamError {
-  if (workers.length === 0) return new SeamError('UNSUPPORTED', 'no worker has announced itself')
+  if (workers.length === 0)
+    return new SeamError(
+      'WORKER',
+      'no worker has announced itself: pipe `seamline worker …` into `tracker announce`',
+    )
   const why = workers.map(({ name }) => `${name}: ${reasons.get(name)}`)
   return new SeamError('MISMATCH', `none of ${workers.length} workers fits the request: ${some(why)}`)
 }

@@ -1,6 +1,8 @@
 import { readFileSync } from 'node:fs'
-import { isSeamError, SeamError } from '@seamline/core'
+import { createInterface } from 'node:readline'
+import { type HelloMessage, isSeamError, SeamError } from '@seamline/core'
 import { Command, CommanderError, InvalidArgumentError } from 'commander'
+import { announceTo } from './announce.ts'
 import { trackerClient } from './client.ts'
 import * as config from './config.ts'
 import { EXIT_CODE_HELP, ExitCode, exitCodeOf } from './exit-codes.ts'
@@ -50,6 +52,44 @@ export function createProgram(signal: AbortSignal): Command {
       })
       await server.close()
     })
+  const announce = remote(
+    command('announce', 'tell a tracker of a worker for as long as its ready line is an open pipe'),
+  )
+    .addHelpText(
+      'after',
+      `
+Reads the ready line of a worker from standard input, announces what it says and renews that; withdraws it when the input ends or on
+a signal: \`seamline worker … | tracker announce --tracker URL\`. Prints the line again, so that it is not lost.`,
+    )
+    .action(async ({ tracker: url, timeout }: RemoteOptions) => {
+      const lines = createInterface(process.stdin)
+      const ended = new Promise<void>((resolve) => {
+        lines.once('close', resolve)
+        if (signal.aborted) resolve()
+        else signal.addEventListener('abort', () => resolve(), { once: true })
+      })
+      const line = await Promise.race([
+        new Promise<string>((resolve) => lines.once('line', resolve)),
+        ended.then(() => ''),
+      ])
+      const onTrouble = (reason: SeamError | undefined) => {
+        process.stderr.write(
+          reason === undefined
+            ? 'tracker: announced again\n'
+            : `tracker: ${reason.message} [${reason.code}]\n`,
+        )
+      }
+      const announced = await announceTo(
+        url,
+        { announcement: announcementIn(line) },
+        { timeoutMs: timeout, onTrouble },
+      )
+      process.stdout.write(`${line}\n`)
+      await ended
+      lines.close()
+      process.stdin.destroy()
+      await announced.close()
+    })
   const workers = remote(command('workers', 'list the workers that a tracker knows')).action(
     async (options: RemoteOptions) => {
       const known = await client(options).workers()
@@ -77,8 +117,21 @@ export function createProgram(signal: AbortSignal): Command {
     .version(JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8')).version)
     .addHelpText('after', EXIT_CODE_HELP)
     .addCommand(serve)
+    .addCommand(announce)
     .addCommand(workers)
     .addCommand(plan)
+}
+
+/** What the ready line of a worker says of it; the tracker checks every field. */
+function announcementIn(line: string): HelloMessage {
+  try {
+    const { announcement } = JSON.parse(line) as { announcement?: HelloMessage }
+    if (typeof announcement === 'object' && announcement !== null) return announcement
+  } catch {}
+  throw new SeamError(
+    'USAGE',
+    `standard input has no ready line of a worker${line === '' ? '' : `, but "${line.slice(0, 60)}"`}: pipe \`seamline worker …\` into this`,
+  )
 }
 
 /** Parses and runs; reports errors and sets the exit status of the process. Never throws. */
@@ -147,7 +200,8 @@ function print(json: boolean | undefined, document: unknown, text: string): void
 }
 
 function workerTable(known: readonly KnownWorker[]): string {
-  if (known.length === 0) return 'no worker has announced itself'
+  if (known.length === 0)
+    return 'no worker has announced itself: pipe `seamline worker …` into `tracker announce`'
   const rows = known.map(({ announcement: { name, facts, codecs, addresses }, expiresInMs }) => [
     ...[name, layers(facts), facts.modelSha256.slice(0, 12) || '-', codecs.join(' ')],
     ...[addresses.map(at).join(' '), `${Math.ceil(expiresInMs / 1000)} s`],

@@ -13,15 +13,40 @@ const tcpWorker = (name: string, layers: [number, number]) => ({
 })
 
 describe('the command line', () => {
+  it('announces a worker by its ready line until that ends', async () => {
+    const serve = start([BIN, 'serve', '--listen', '127.0.0.1:0', '--json'])
+    const { url } = JSON.parse(await serve.ready) as { url: string }
+    const { announcement } = tcpWorker('piped', [0, 6])
+    const announce = start([BIN, 'announce', '--tracker', url])
+    announce.write(`${JSON.stringify({ name: 'piped', announcement })}\n`)
+    expect(JSON.parse(await announce.ready)).toMatchObject({ name: 'piped' })
+    const listed = await tracker('workers', '--tracker', url, '--json')
+    expect(JSON.parse(listed.stdout).workers).toMatchObject([{ announcement: { name: 'piped' } }])
+    announce.end()
+    expect((await announce.finished).code).toBe(0)
+    expect(JSON.parse((await tracker('workers', '--tracker', url, '--json')).stdout).workers).toEqual([])
+
+    const nothing = start([BIN, 'announce', '--tracker', url])
+    nothing.write('hello\n')
+    nothing.ready.catch(() => {})
+    expect(await nothing.finished).toMatchObject({
+      code: 2,
+      stderr: expect.stringMatching(/no ready line.*"hello"/),
+    })
+    serve.kill('SIGTERM')
+    await serve.finished
+  })
+
   it('serves, lists, plans, and ends in good order', async () => {
     const serve = start([BIN, 'serve', '--listen', '127.0.0.1:0', '--json'])
     const { url } = JSON.parse(await serve.ready) as { url: string }
     expect(url).toMatch(/^http:\/\/127\.0\.0\.1:\d+$/)
     expect(await tracker('workers', '--tracker', url)).toEqual({
-      ...{ code: 0, stdout: 'no worker has announced itself\n', stderr: '' },
+      ...{ code: 0, stderr: '' },
+      stdout: 'no worker has announced itself: pipe `seamline worker …` into `tracker announce`\n',
     })
-    expect(await tracker('plan', '--tracker', url)).toEqual({
-      ...{ code: 4, stdout: '', stderr: 'tracker: no worker has announced itself [UNSUPPORTED]\n' },
+    expect(await tracker('plan', '--tracker', url)).toMatchObject({
+      ...{ code: 3, stdout: '', stderr: expect.stringMatching(/tracker announce.*\[WORKER\]/) },
     })
     await announceTo(url, tcpWorker('a', [0, 3]))
     expect(await tracker('plan', '--tracker', url, '--json')).toMatchObject({

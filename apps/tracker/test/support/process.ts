@@ -20,6 +20,7 @@ export interface Running {
   readonly ready: Promise<string>
   readonly finished: Promise<Finished>
   kill(signal: NodeJS.Signals): void
+  write(text: string): void
   /** Ends the standard input of the process. */
   end(): void
 }
@@ -56,7 +57,13 @@ export function start(args: readonly string[]): Running {
     void finished.then(({ code }) => reject(new Error(`ended with status ${code}: ${stdout}${stderr}`)))
   })
   ready.catch(() => {})
-  return { ready, finished, kill: (signal) => void child.kill(signal), end: () => void child.stdin.end() }
+  return {
+    ready,
+    finished,
+    kill: (signal) => void child.kill(signal),
+    write: (text) => void child.stdin.write(text),
+    end: () => void child.stdin.end(),
+  }
 }
 
 /** Runs the command line to its end. */
