@@ -63,32 +63,29 @@ a signal: \`seamline worker … | tracker announce --tracker URL\`. Prints the l
     )
     .action(async ({ tracker: url, timeout }: RemoteOptions) => {
       const lines = createInterface(process.stdin)
-      const ended = new Promise<void>((resolve) => {
-        lines.once('close', resolve)
-        if (signal.aborted) resolve()
-        else signal.addEventListener('abort', () => resolve(), { once: true })
-      })
-      const line = await Promise.race([
-        new Promise<string>((resolve) => lines.once('line', resolve)),
-        ended.then(() => ''),
-      ])
-      const onTrouble = (reason: SeamError | undefined) => {
-        process.stderr.write(
-          reason === undefined
-            ? 'tracker: announced again\n'
-            : `tracker: ${reason.message} [${reason.code}]\n`,
-        )
+      try {
+        const ended = new Promise<void>((resolve) => {
+          lines.once('close', resolve)
+          if (signal.aborted) resolve()
+          else signal.addEventListener('abort', () => resolve(), { once: true })
+        })
+        const line = await Promise.race([
+          new Promise<string>((resolve) => lines.once('line', resolve)),
+          ended.then(() => ''),
+        ])
+        const onTrouble = (reason: SeamError | undefined) => {
+          const text = reason === undefined ? 'announced again' : `${reason.message} [${reason.code}]`
+          process.stderr.write(`tracker: ${text}\n`)
+        }
+        const worker = { announcement: announcementIn(line) }
+        const announced = await announceTo(url, worker, { timeoutMs: timeout, onTrouble })
+        process.stdout.write(`${line}\n`)
+        await ended
+        await announced.close()
+      } finally {
+        lines.close()
+        process.stdin.destroy()
       }
-      const announced = await announceTo(
-        url,
-        { announcement: announcementIn(line) },
-        { timeoutMs: timeout, onTrouble },
-      )
-      process.stdout.write(`${line}\n`)
-      await ended
-      lines.close()
-      process.stdin.destroy()
-      await announced.close()
     })
   const workers = remote(command('workers', 'list the workers that a tracker knows')).action(
     async (options: RemoteOptions) => {
