@@ -105,7 +105,7 @@ describe('the time of an announcement', () => {
     expect(tracker.workers().map(({ announcement }) => announcement.name)).toEqual(['w', 'v'])
     nowMs = 1500
     expect(tracker.workers()).toEqual([])
-    expect(() => tracker.plan()).toThrowError(expect.objectContaining({ code: 'UNSUPPORTED' }))
+    expect(() => tracker.plan()).toThrowError(expect.objectContaining({ code: 'WORKER' }))
   })
 
   it('is over when a newer one of the same name comes, or when it is withdrawn', () => {

@@ -95,7 +95,7 @@ describe('a plan', () => {
 
 describe('what is missing is named', () => {
   it.each([
-    ['no worker', [], 'UNSUPPORTED', /no worker has announced itself/],
+    ['no worker', [], 'WORKER', /no worker has announced itself/],
     [
       'a range in the middle and the end',
       [announced('a', [0, 2]), announced('b', [3, 5])],
