@@ -344,6 +344,9 @@ function limitsOf({ settings, level, complete }: RunTrace): string[] {
     ...(level === 0
       ? []
       : ['Spans were recorded, which takes some microseconds a token; headline figures come from level 0.']),
+    ...(level === 3
+      ? ['A CPU profile was taken at the same time: no time of this run is to be quoted.']
+      : []),
     ...(paced ? ['The stages waited instead of computing: compute times are chosen, not measured.'] : []),
     ...(injected === undefined
       ? []

@@ -29,6 +29,8 @@ export interface LocalWorkersOptions {
   readonly signal?: AbortSignal
   /** Has the relay record spans, where there is one. */
   readonly recordRelay?: boolean
+  /** Has V8 write a CPU profile of each process into this folder when it ends. */
+  readonly cpuProfileDir?: string
   /** A delay put into one of them, for experiments. */
   readonly inject?: { readonly stage: number; readonly injection: Injection }
   /** A worker ended on its own: a `WORKER` error naming it, how it ended and the last lines it wrote. At most once. */
@@ -97,7 +99,8 @@ export async function startLocalWorkers(options: LocalWorkersOptions): Promise<L
     parse: (line: string) => Ready | undefined,
   ) => {
     if (closing !== undefined) throw new SeamError('ABORTED', `${name} was not started any more`)
-    const child = startChild({ name, args, livenessMs, onEnd, parse })
+    const { cpuProfileDir } = options
+    const child = startChild({ name, args, livenessMs, onEnd, parse, cpuProfileDir })
     generations[generation]!.push(child)
     return child.ready
   }
@@ -195,6 +198,7 @@ interface ChildOptions<Ready> {
   readonly args: readonly string[]
   readonly livenessMs: number
   readonly onEnd: (error: SeamError) => void
+  readonly cpuProfileDir: string | undefined
   /** Reads the line that says that the process is ready; undefined for any other. */
   readonly parse: (line: string) => Ready | undefined
 }
@@ -204,9 +208,20 @@ interface Child<Ready> {
   stop(graceMs: number): Promise<void>
 }
 
-function startChild<Ready>({ name, args, livenessMs, onEnd, parse }: ChildOptions<Ready>): Child<Ready> {
+function startChild<Ready>({
+  name,
+  args,
+  livenessMs,
+  onEnd,
+  parse,
+  cpuProfileDir,
+}: ChildOptions<Ready>): Child<Ready> {
   // A process group of its own: Ctrl-C on a terminal reaches the parent, which ends the children in good order.
-  const child = spawn(process.execPath, [BIN, ...args, '--exit-with-stdin', '--json'], {
+  const profiling =
+    cpuProfileDir === undefined
+      ? []
+      : ['--cpu-prof', '--cpu-prof-dir', cpuProfileDir, '--cpu-prof-name', `${name}.cpuprofile`]
+  const child = spawn(process.execPath, [...profiling, BIN, ...args, '--exit-with-stdin', '--json'], {
     stdio: ['pipe', 'pipe', 'pipe'],
     detached: true,
   })

@@ -45,6 +45,8 @@ export interface LocalOptions extends ConnectOptions {
   readonly stages: readonly LocalStage[]
   readonly engine: EngineSettings
   readonly names?: readonly string[]
+  /** See `cpuProfileDir` of local workers. */
+  readonly cpuProfileDir?: string
   /** A delay put into one of the stages, or into this process, for experiments. */
   readonly inject?: { readonly stage: number; readonly injection: Injection }
 }
@@ -90,13 +92,14 @@ async function startAndConnect<T>(
   options: LocalOptions,
   use: (pipeline: Pipeline, relay?: LocalRelay) => Promise<T>,
 ): Promise<T> {
-  const { stages, engine, seam, names, inject } = options
+  const { stages, engine, seam, names, inject, cpuProfileDir } = options
   let pipeline: Pipeline | undefined
   ui.progress(`starting ${stages.length} worker(s)`)
   const local = await startLocalWorkers({
     ...{ stages, engine, link: seam, signal },
     ...(names === undefined ? {} : { names }),
     ...(inject === undefined ? {} : { inject }),
+    ...(cpuProfileDir === undefined ? {} : { cpuProfileDir }),
     recordRelay: options.sink !== undefined,
     onExit: (error) => pipeline?.fail(error),
   })

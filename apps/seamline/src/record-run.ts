@@ -23,7 +23,7 @@ export interface RecordOptions {
   readonly tokens: number
   /** New tokens of a sequence that runs before and is not recorded. */
   readonly warmupTokens: number
-  readonly level: 0 | 1 | 2
+  readonly level: 0 | 1 | 2 | 3
   readonly settings: Pick<
     RunSettings,
     'command' | 'model' | 'modelSha256' | 'manifestSha256' | 'paced' | 'severalHosts'

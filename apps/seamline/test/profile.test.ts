@@ -75,6 +75,19 @@ describe('a profile', () => {
     expect(tpot.value).toBeGreaterThan(4e6)
   })
 
+  it('at level 3 comes with a CPU profile of each worker, and says that its times are not to be quoted', async () => {
+    const out = join(folder, 'level-3')
+    const { stdout } = await seamline([...paced, '--level', '3', '--tokens', '12', '--out', out])
+    const { limits, level } = JSON.parse(stdout)
+    expect(level).toBe(3)
+    expect(limits.join(' ')).toMatch(/no time of this run is to be quoted/)
+    for (const name of ['worker-0', 'worker-1']) {
+      const { nodes, samples } = JSON.parse(readFileSync(join(out, `${name}.cpuprofile`), 'utf8'))
+      expect(nodes.length).toBeGreaterThan(10)
+      expect(samples.length).toBeGreaterThan(10)
+    }
+  })
+
   it('that is killed in the middle leaves a record that can be read and says that it is partial', async () => {
     const out = join(folder, 'killed')
     const run = start(['profile', '--paced', '2,3', '--tokens', '2000', '--follow', '--out', out])

@@ -36,7 +36,7 @@ interface ProfileOptions extends EngineOptions, SeamSettings, Omit<RemoteOptions
   readonly promptTokens: number
   readonly tokens: number
   readonly warmup: number
-  readonly level: 0 | 1 | 2
+  readonly level: 0 | 1 | 2 | 3
   readonly out?: string
   readonly read?: string
   readonly follow?: boolean
@@ -73,9 +73,9 @@ export function profileCommand() {
     .addOption(
       new Option(
         '--level <n>',
-        '0: stamps of tokens, bytes and memory; 1: spans of every process; 2: also CPU waits of event loops',
+        '0: stamps of tokens, bytes and memory; 1: spans of every process; 2: also CPU waits of event loops; 3: also a V8 CPU profile of every worker started here, for diagnosis, its times are not to be quoted',
       )
-        .argParser(integer(0, 2))
+        .argParser(integer(0, 3))
         .default(1),
     )
     .option('-o, --out <dir>', 'where the record goes (default: a new folder below that of the models)')
@@ -126,7 +126,10 @@ async function run(context: Context, options: ProfileOptions): Promise<ExitCode>
   }
   const trace =
     'local' in chain
-      ? await recordRun(context, { ...recording, local: { ...chain.local, rowsPerStep: rows } })
+      ? await recordRun(context, {
+          ...recording,
+          local: { ...chain.local, rowsPerStep: rows, ...(level === 3 ? { cpuProfileDir: out } : {}) },
+        })
       : await recordRemote(context, options, remote!, chain, recording)
   live?.end()
   await writer.finish(trace)
