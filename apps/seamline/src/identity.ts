@@ -43,7 +43,9 @@ export async function secretFrom(path: string): Promise<string> {
 
 /** A folder with an identity of its own that nobody else knows, for the processes of one command. */
 export async function withTemporaryIdentity<T>(use: (dir: string) => Promise<T>): Promise<T> {
-  const dir = await mkdtemp(join(tmpdir(), 'seamline-'))
+  const dir = await mkdtemp(join(tmpdir(), 'seamline-')).catch((error) => {
+    throw SeamError.from(error, 'FILE')
+  })
   try {
     return await use(dir)
   } finally {
@@ -53,6 +55,14 @@ export async function withTemporaryIdentity<T>(use: (dir: string) => Promise<T>)
 
 /** The text of a file; where there is none yet, that of `make`, or of whoever was faster. */
 export async function kept(path: string, make: () => string): Promise<string> {
+  try {
+    return await readOrMake(path, make)
+  } catch (error) {
+    throw SeamError.from(error, 'FILE')
+  }
+}
+
+async function readOrMake(path: string, make: () => string): Promise<string> {
   const found = await readText(path)
   if (found !== undefined) return found
   const temporary = await mkdtemp(join(dirname(path), '.new-'))

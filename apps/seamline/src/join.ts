@@ -49,6 +49,9 @@ export function addressText({ transport, address }: TransportAddress): string {
 
 /** Reads `TRANSPORT=ADDRESS`, or an address alone with `transport` as its transport. Throws `USAGE`. */
 export function parseAddress(text: string, transport?: string): TransportAddress {
+  // Its text is not repeated: it carries a secret.
+  if (text.includes(SCHEME))
+    throw new SeamError('USAGE', 'this is a join string, not an address: give it to --join')
   const match = /^(?:([a-z][a-z0-9-]*)=)?([^=\s]+)$/.exec(text.trim())
   const named = match?.[1] ?? transport
   if (match?.[2] === undefined || named === undefined) {

@@ -123,6 +123,17 @@ describe('workers that share a secret', () => {
     expect(code).toBe(0)
   })
 
+  it('end with a secret that no join string can carry, and leave no listener', async () => {
+    const dir = await identity()
+    const { writeFile } = await import('node:fs/promises')
+    await writeFile(join(dir, 'secret'), 'a secret with blanks\n')
+    const { code, stderr } = await seamline([...stage(0), '--secure', '--identity', dir])
+    expect({ code, stderr }).toMatchObject({ code: 2, stderr: expect.stringMatching(/join string may hold/) })
+    const misplaced = await seamline(['worker', '--listen', `seamline:${'s'.repeat(20)}@tcp=127.0.0.1:1`])
+    expect(misplaced.code).toBe(2)
+    expect(misplaced.stderr).not.toContain('s'.repeat(20))
+  })
+
   async function secretFile(path: string): Promise<string> {
     const { writeFile } = await import('node:fs/promises')
     await writeFile(path, 'operator_secret_1\n', { mode: 0o600 })

@@ -110,7 +110,8 @@ export function attachFramed(
     }
     const payload = Buffer.concat(control)
     control = []
-    if (frame.opcode === opcodes.ping) sendControl(opcodes.pong, payload)
+    // One that takes nothing is not to be buried in pongs; an answer to its latest ping is enough (RFC 6455 section 5.5.3).
+    if (frame.opcode === opcodes.ping && socket.writableLength === 0) sendControl(opcodes.pong, payload)
     if (frame.opcode !== opcodes.close) return
     const code = payload.length >= 2 ? payload.readUInt16BE(0) : 0
     sendClose(code === 0 ? closeCodes.good : code)

@@ -154,28 +154,31 @@ async function serve(
       // Whoever started a local worker sees for itself when runs begin and end.
       ...(isChild ? {} : { onEvent: (text) => ui.log(text) }),
     })
-    const { layerFirst, layerEnd, layerCount, contextLength, regime, engine, backend } = executor.spec
-    const addresses = advertised(worker.addresses, options.advertise)
-    const ready = {
-      ...{ name: worker.name, address: addresses[0]?.address, addresses },
-      ...{ pid: process.pid, stage },
-      ...{ layerFirst, layerEnd, layerCount, contextLength, regime, engine, backend },
-      announcement: { ...worker.announcement, addresses },
+    try {
+      const { layerFirst, layerEnd, layerCount, contextLength, regime, engine, backend } = executor.spec
+      const addresses = advertised(worker.addresses, options.advertise)
+      const ready = {
+        ...{ name: worker.name, address: addresses[0]?.address, addresses },
+        ...{ pid: process.pid, stage },
+        ...{ layerFirst, layerEnd, layerCount, contextLength, regime, engine, backend },
+        announcement: { ...worker.announcement, addresses },
+      }
+      const { security, access } = settings
+      const join =
+        security === undefined
+          ? undefined
+          : encodeJoin({
+              ...{ secret: security.secret, addresses },
+              ...(access === undefined ? {} : { access }),
+            })
+      ui.clear()
+      onReady()
+      if (join !== undefined && !isChild) ui.note(`to use it: pnpm seamline run --join ${join} --manifest …`)
+      process.stdout.write(`${JSON.stringify(join === undefined ? ready : { ...ready, join })}\n`)
+      await aborted(signal)
+    } finally {
+      await worker.close()
     }
-    const { security, access } = settings
-    const join =
-      security === undefined
-        ? undefined
-        : encodeJoin({
-            ...{ secret: security.secret, addresses },
-            ...(access === undefined ? {} : { access }),
-          })
-    ui.clear()
-    onReady()
-    if (join !== undefined && !isChild) ui.note(`to use it: pnpm seamline run --join ${join} --manifest …`)
-    process.stdout.write(`${JSON.stringify(join === undefined ? ready : { ...ready, join })}\n`)
-    await aborted(signal)
-    await worker.close()
   } finally {
     executor.abort()
     await executor.close()
