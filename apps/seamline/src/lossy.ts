@@ -1,4 +1,4 @@
-import { SeamError, SpanName, spanTagParts } from '@seamline/core'
+import { SeamError, SpanName, SpanPort, spanTagParts } from '@seamline/core'
 import type { Pipeline, TokenEvent } from '@seamline/runtime'
 import { GREEDY } from './options.ts'
 
@@ -89,7 +89,7 @@ function decodeBytes(traces: Awaited<ReturnType<Pipeline['fetchTraces']>>, promp
   let bytes = 0
   for (const { spans } of traces) {
     for (let at = 0; at < spans.length; at += 6) {
-      if (spans[at] !== SpanName.sendQueue) continue
+      if (spans[at] !== SpanName.sendQueue || spans[at + 5] !== SpanPort.hiddenOut) continue
       if (spanTagParts(spans[at + 3]!).position >= promptTokens) bytes += spans[at + 4]!
     }
   }
