@@ -23,6 +23,7 @@ export interface BuildPlace {
 const runLimitMs = 15 * 60_000
 const endMs = 15_000
 const lastBytes = 2000
+const lastLineCount = 8
 
 /**
  * Makes all runs of a plan in their order, each in fresh processes of the build it names, into a folder that must not exist. A run that
@@ -104,8 +105,8 @@ async function makeRun(
   const written = await readFile(join(out, 'run.json'), 'utf8').catch(() => undefined)
   if (written === undefined) {
     await rm(`${out}.partial`, { recursive: true, force: true })
-    await writeRecord(out, await failed(cell, startedAt, `${how}: ${said.trim() || 'it said nothing'}`))
-    ui.note(`run ${run.number} left no record: ${how}: ${said.trim()}`)
+    await writeRecord(out, await failed(cell, startedAt, `${how}: ${lastLines(said)}`))
+    ui.note(`run ${run.number} left no record: ${how}: ${lastLines(said)}`)
   } else {
     const { status, reason } = JSON.parse(written) as RunRecord
     if (status === 'failed') ui.note(`run ${run.number} failed: ${reason}`)
@@ -181,4 +182,8 @@ export async function distSha256(root: string): Promise<string> {
     }
   }
   return sha256(lines.sort().join('\n'))
+}
+
+function lastLines(said: string): string {
+  return said.trim().split('\n').slice(-lastLineCount).join('\n') || 'it said nothing'
 }
