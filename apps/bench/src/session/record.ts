@@ -84,7 +84,7 @@ export const metricNames = [
 
 /**
  * `ttft`, `tpot`, `itl_*` in ns (mean TTFT over sequences), `prefill` and `throughput` in tokens/s (`throughput`: K sequences in flight,
- * steady part, uncut where there is none), `peak_rss` the sum over processes in bytes, `bytes_per_token` framed bytes on all edges
+ * steady part, uncut where there is none), `peak_rss` the sum over coordinator and stages in bytes, `bytes_per_token` framed bytes on all edges
  * together, `time` the median of a micro case in ns.
  */
 export type MetricName = (typeof metricNames)[number]

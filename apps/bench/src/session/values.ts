@@ -19,7 +19,8 @@ export function metricValues(record: StoredRecord): MetricValues {
   const sameHost = trace.settings.severalHosts !== true
   const found = metrics(trace, trace.level === 0 ? undefined : alignClocks(trace, { sameHost }))
   const ttfts = found.sequences.flatMap(({ ttftNs }) => ttftNs ?? [])
-  const peaks = found.peakRssBytes.map(({ bytes }) => bytes)
+  // A relay does not tell its memory.
+  const peaks = trace.processes.flatMap(({ role, peakRssBytes }) => (role === 'relay' ? [] : peakRssBytes))
   const framed = found.bytesPerToken.map((edge) => edge.framed)
   const values: Record<MetricName, number | null> = {
     ...none,
