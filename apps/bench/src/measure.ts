@@ -1,7 +1,7 @@
 import type { BenchCase } from '@seamline/conformance'
 import { SeamError } from '@seamline/core'
 import { measure } from 'mitata'
-import { ascending, median, quantile } from './statistics.ts'
+import { ascending, median, quantile } from './statistics/index.ts'
 
 /** What the clock said about one case. */
 export interface Measurement {

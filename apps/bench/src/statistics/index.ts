@@ -1,0 +1,8 @@
+export { runBootstrap } from './bootstrap.ts'
+export { type FalseVerdicts, falseVerdicts } from './false-verdicts.ts'
+export { holm } from './holm.ts'
+export { type PairedEstimate, pairedEstimate } from './paired.ts'
+export { type Interval, quantileInterval } from './quantile-interval.ts'
+export { ascending, median, quantile } from './quantiles.ts'
+export { random } from './random.ts'
+export { signedRankP } from './signed-rank.ts'
