@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs'
 import { SeamError } from '@seamline/core'
 import { Command, CommanderError, InvalidArgumentError } from 'commander'
 import { type Place, places } from 'seamline/profile'
@@ -5,6 +6,7 @@ import { createCatalogue } from './catalogue.ts'
 import { interruptible, wholeNumber } from './command.ts'
 import { type InjectOptions, inject } from './commands/inject.ts'
 import { type LevelsOptions, levels } from './commands/levels.ts'
+import { profileCommand } from './commands/profile.ts'
 import { recordCommand } from './commands/record.ts'
 import { type RunOptions, run } from './commands/run.ts'
 import { EXIT_CODE_HELP, ExitCode } from './exit-codes.ts'
@@ -30,12 +32,14 @@ export async function main(argv: readonly string[]): Promise<void> {
 function createProgram(): Command {
   const program = new Command('bench')
     .description('Times codecs, framings and transports, each against controls in the same run.')
+    .version(JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8')).version)
     .exitOverride()
     .configureOutput({ writeErr: () => {} })
     .showSuggestionAfterError(false)
     .enablePositionalOptions()
   const run = runCommand()
   program.addCommand(run, { isDefault: true })
+  program.addCommand(profileCommand())
   program.addCommand(injectCommand())
   program.addCommand(levelsCommand())
   program.addCommand(recordCommand(), { hidden: true })
