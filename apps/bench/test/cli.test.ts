@@ -157,6 +157,13 @@ describe.skipIf(process.platform !== 'linux')('the processes of a run', () => {
     await until('no process', () => !pids.some(isAlive))
   })
 
+  it('end in the midst of synchronous cases, which leave no turn of the loop by themselves', async () => {
+    const { child, ended } = start(['--filter', '^codec/f16/', '--time', '500'])
+    await new Promise((resolve) => child.stderr!.once('data', resolve)) // the estimate: cases begin
+    child.kill('SIGINT')
+    expect(await ended).toMatchObject({ code: 130 })
+  })
+
   it('end by themselves when the one that started them is killed', async () => {
     const { child, ended } = start(args)
     await until('four processes', () => childrenOf(child.pid!).length === 4)

@@ -49,6 +49,14 @@ describe('comparisons of a build with itself', () => {
     const { improved, regressed } = falseVerdicts(3, [[10, 11, 11, 10]], 1600, 6)
     expect(Math.abs(improved - 200)).toBeLessThan(50)
     expect(Math.abs(regressed - 200)).toBeLessThan(50)
+    // From 11 to 10 are 9.1 % less, from 10 to 11 are 10 % more.
+    expect(falseVerdicts(3, [[10, 11, 11, 10]], 1600, 6, 0.09)).toEqual({ improved, regressed, total: 1600 })
+    expect(falseVerdicts(3, [[10, 11, 11, 10]], 1600, 6, 0.095)).toEqual({
+      improved: 0,
+      regressed,
+      total: 1600,
+    })
+    expect(falseVerdicts(3, [[10, 11, 11, 10]], 1600, 6, 0.101)).toMatchObject({ improved: 0, regressed: 0 })
   })
 
   it.each([

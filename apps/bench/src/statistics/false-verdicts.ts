@@ -32,7 +32,6 @@ export function falseVerdicts(
     throw new SeamError('USAGE', 'a value of the noise is not above 0')
   const next = random(seed)
   const below = (count: number) => Math.floor(next() * count)
-  const threshold = Math.log1p(minimumEffect)
   let improved = 0
   let regressed = 0
   for (let comparison = 0; comparison < comparisons; comparison++) {
@@ -50,8 +49,9 @@ export function falseVerdicts(
       differences.push(sign * Math.log(second / first), sign * Math.log(third / fourth))
     }
     const { center, low, high } = pairedEstimate(differences.slice(0, pairs))
-    if (high < 0 && center <= -threshold) improved += 1
-    if (low > 0 && center >= threshold) regressed += 1
+    const effect = Math.expm1(center)
+    if (high < 0 && effect <= -minimumEffect) improved += 1
+    if (low > 0 && effect >= minimumEffect) regressed += 1
   }
   return { improved, regressed, total: comparisons }
 }
