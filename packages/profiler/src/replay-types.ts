@@ -24,8 +24,10 @@ export interface Frame {
   readonly early: Cost
   /** To the first byte, parts of a relay among them. */
   readonly first: readonly Cost[]
-  /** From the first byte to the last. It also holds the link. */
+  /** From the first byte to the last. */
   readonly rest: Cost
+  /** How long the link has no room for another frame. */
+  readonly hold: Cost
   readonly header: Cost
   /** On the receiver's loop once the frame is whole, before what each row costs. */
   readonly receiving: readonly Cost[]

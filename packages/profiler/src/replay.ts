@@ -91,7 +91,7 @@ export function replay(model: ReplayModel, options: ReplayOptions): ReplayResult
     links.set(key, link)
     const restNs = duration(frame.rest)
     const beginNs = Math.max(calledNs - duration(frame.early) + duration(frame.queue), link.freeNs)
-    link.freeNs = beginNs + restNs
+    link.freeNs = beginNs + duration(frame.hold)
     const firstNs = Math.max(beginNs + total(frame.first), link.arrivedNs)
     const lastNs = firstNs + restNs
     link.arrivedNs = lastNs
