@@ -65,7 +65,7 @@ export type WhatIf =
   | { readonly ok: false; readonly gates: readonly ReplayGate[]; readonly reason: string }
 
 /** A run as it would be with other durations, or with work beside the engine. */
-export type Change = Pick<ReplayOptions, 'duration' | 'isParallel'>
+export type Change = Pick<ReplayOptions, 'duration' | 'isParallel' | 'window'>
 
 const reductionsPct = [10, 25, 50, 100]
 
@@ -189,6 +189,15 @@ export function coalesced(port: number, frames: number): Change {
   if (!(frames >= 1)) throw new SeamError('USAGE', `${frames} frames cannot become one: at least 1 is needed`)
   return {
     duration: (cost) => (cost.port === port && perFrame.has(cost.category) ? cost.ns / frames : cost.ns),
+  }
+}
+
+/** `factor` times as many steps may be on their way from `stage` to the next one; -1: from every stage. */
+export function widened(stage: number, factor: number): Change {
+  if (!(factor >= 1))
+    throw new SeamError('USAGE', `a window ${factor} times as wide is no wider: at least 1 is needed`)
+  return {
+    window: (recorded, at) => (stage === -1 || stage === at ? Math.ceil(recorded * factor) : recorded),
   }
 }
 

@@ -13,6 +13,7 @@ import {
   shrunk,
   type WhatIf,
   whatIf,
+  widened,
 } from '../src/index.ts'
 import { type Draw, type SimulatedRun, simulate, without } from './simulator.ts'
 
@@ -113,6 +114,9 @@ describe('the gate', () => {
     },
     'credit for one step': { window: 1 },
     'credit for two steps': { window: 2, sequences: 6 },
+    'credit that comes from afar': {
+      ...{ window: 3, sequences: 1, promptTokens: 56, chunkTokens: 8, delayNs: [20 * MS] },
+    },
     'two rows a step': { rowsPerStep: 2 },
     'a closed loop': { requests: 9, tokens: 12, promptTokens: 9, chunkTokens: 4 },
     'tokens by way of the coordinator': { throughCoordinator: true },
@@ -139,6 +143,18 @@ describe('the gate', () => {
     expect(result.ok).toBe(false)
     if (!result.ok) expect(result.reason).toContain('was not recorded')
   })
+})
+
+it('predicts what a wider window does for a long prompt over a long way', () => {
+  const run: SimulatedRun = {
+    ...{ ...example(1), costsNs, tokens: 8, window: 3 },
+    ...{ promptTokens: 56, chunkTokens: 8, delayNs: [20 * MS] },
+  }
+  const { ttftPct } = predicting(run).predict(widened(-1, 8)).requeued!
+  const first = ({ emittedNs }: ReturnType<typeof simulate>) => emittedNs[0]![0]!
+  const truth = (first(simulate(run)) / first(simulate({ ...run, window: 24 })) - 1) * 100
+  expect(truth).toBeGreaterThan(20)
+  expect(Math.abs(ttftPct - truth)).toBeLessThan(1)
 })
 
 describe.each([1, 4])('work on the loops with %i sequences in flight', (sequences) => {
