@@ -116,6 +116,7 @@ describe('the gate', () => {
     'credit for two steps': { window: 2, sequences: 6 },
     'credit that comes from afar': {
       ...{ window: 3, sequences: 1, promptTokens: 56, chunkTokens: 8, delayNs: [20 * MS] },
+      computeNs: [MS / 2, MS / 2, MS / 2],
     },
     'two rows a step': { rowsPerStep: 2 },
     'a closed loop': { requests: 9, tokens: 12, promptTokens: 9, chunkTokens: 4 },
@@ -147,7 +148,7 @@ describe('the gate', () => {
 
 it('predicts what a wider window does for a long prompt over a long way', () => {
   const run: SimulatedRun = {
-    ...{ ...example(1), costsNs, tokens: 8, window: 3 },
+    ...{ ...example(1), costsNs, tokens: 8, window: 3, computeNs: [MS / 2, MS / 2, MS / 2] },
     ...{ promptTokens: 56, chunkTokens: 8, delayNs: [20 * MS] },
   }
   const { ttftPct } = predicting(run).predict(widened(-1, 8)).requeued!
