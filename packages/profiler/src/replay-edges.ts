@@ -97,8 +97,15 @@ export function requests(
         const message = run.promptMessage(tag)
         const encode = coordinator.find(SpanName.frameEncode, tag, SpanPort.promptOut)
         const gapNs = Math.max(0, (encode?.startNs ?? doneNs) - doneNs)
+        const opened = position === 0 ? coordinator.find(SpanName.open, tag) : undefined
+        const openNs = opened === undefined ? 0 : Math.min(gapNs, opened.endNs - opened.startNs)
+        const at = { process: coordinator.process, port: SpanPort.promptOut, bytes: 0 }
+        const before: Cost[] = [
+          { category: 'open', ns: openNs, ...at },
+          { category: 'dispatch', ns: gapNs - openNs, ...at },
+        ]
         doneNs = coordinator.find(SpanName.send, tag, SpanPort.promptOut)?.endNs ?? encode?.endNs ?? doneNs
-        return [{ gapNs, frame: frameOf(message, []), step }]
+        return [{ before, frame: frameOf(message, []), step }]
       })
       return {
         ...{ sequence: id, tokens: emittedNs.length, promptTokens, chunks },

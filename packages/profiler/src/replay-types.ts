@@ -69,7 +69,12 @@ export interface RequestModel {
   /** When it was accepted; where `after` says which request had to end first, how long after that. */
   readonly acceptedNs: number
   readonly after: number | undefined
-  readonly chunks: readonly { readonly gapNs: number; readonly frame: Frame; readonly step: number }[]
+  /** `before` a chunk is sent: waits and the coordinator's own work. */
+  readonly chunks: readonly {
+    readonly before: readonly Cost[]
+    readonly frame: Frame
+    readonly step: number
+  }[]
   /** As recorded, from its acceptance. */
   readonly emittedNs: readonly number[]
 }

@@ -294,7 +294,7 @@ export function replay(model: ReplayModel, options: ReplayOptions): ReplayResult
     const feed = (nth: number, atNs: number) => {
       const chunk = request.chunks[nth]
       if (chunk === undefined) return
-      events.push(atNs + chunk.gapNs, () =>
+      events.push(atNs + total(chunk.before), () =>
         post(model.coordinator, (atNs) => {
           const to = steps[chunk.step]!
           const doneNs = send(chunk.frame, atNs, (atNs) => stages[0]!.arrive(to, atNs + total(to.arriving)))

@@ -253,7 +253,12 @@ function* frameCosts({ sending, queue, early, first, rest, header, receiving }: 
 }
 
 function* costsOf({ steps, requests }: ReplayModel): Generator<Cost> {
-  for (const { chunks } of requests) for (const { frame } of chunks) yield* frameCosts(frame)
+  for (const { chunks } of requests) {
+    for (const { before, frame } of chunks) {
+      yield* before
+      yield* frameCosts(frame)
+    }
+  }
   for (const step of steps) {
     yield* step.arriving
     yield* [
@@ -304,6 +309,7 @@ export const injectionPlaces = [
   'stage queue',
   'compute',
   'emit',
+  'open',
 ] as const
 
 export type InjectionPlace = (typeof injectionPlaces)[number]
@@ -317,8 +323,9 @@ export interface InjectionWhere {
 }
 
 export interface InjectionSlope {
-  /** ns of TPOT for each ns of delay on each occasion. */
+  /** ns of TPOT, and of TTFT, for each ns of delay on each occasion. */
   readonly tpotPerNs: number
+  readonly ttftPerNs: number
   readonly delayNs: number
   /** How many occasions a token has on average; 0 where the run has no such place. */
   readonly occasionsPerToken: number
@@ -337,6 +344,7 @@ const injected: Readonly<Record<InjectionPlace, (cost: Cost) => boolean>> = {
   'stage queue': ({ category }) => category === 'stage.queue',
   compute: ({ category }) => category === 'compute.device',
   emit: ({ category }) => category === 'emit',
+  open: ({ category }) => category === 'open',
 }
 
 /** The slope of the time per token over a delay on every occasion of `place`, from two replays. */
@@ -359,6 +367,7 @@ export function injectionSlope(
   return {
     delayNs,
     tpotPerNs: (after.tpotNs - before.tpotNs) / delayNs,
+    ttftPerNs: (after.ttftNs - before.ttftNs) / delayNs,
     occasionsPerToken: occasions / tokens,
   }
 }

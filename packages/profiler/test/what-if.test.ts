@@ -128,6 +128,7 @@ describe('the gate', () => {
       },
     },
     'a slow link': { bytesPerNs: 1024 / (16 * MS) },
+    'sequences that take long to open': { costsNs: { ...costsNs, open: 40 * MS } },
     'clocks of their own': {
       clocks: [0, 1, 2, 3].map((i) => ({ offsetNs: i * 7e9, drift: (i - 1) * 15e-6 })),
     },
@@ -217,6 +218,17 @@ it('has the published slopes: a wire counts per hop with one sequence, a slow st
   const four = predicting(example(4))
   expect(Math.abs(four.injectionSlope('wire').tpotPerNs)).toBeLessThan(0.15)
   expect(four.injectionSlope('compute', { process: 2 }).tpotPerNs).toBeCloseTo(4, 1)
+})
+
+it('predicts what a first token gains when opening takes no time, and what a delay there costs', () => {
+  const run = { ...example(1), costsNs: { ...costsNs, open: 40 * MS }, tokens: 16 }
+  const first = (options: SimulatedRun) => simulate(options).emittedNs[0]![0]!
+  const { predict, injectionSlope } = predicting(run)
+  const { ttftPct } = predict(scaled({ category: 'open', process: -1, port: -1 }, 0)).requeued!
+  const truth = (first(run) / first({ ...run, costsNs }) - 1) * 100
+  expect(truth).toBeGreaterThan(50)
+  expect(Math.abs(ttftPct - truth)).toBeLessThan(0.5)
+  expect(injectionSlope('open')).toMatchObject({ ttftPerNs: 1, tpotPerNs: 0 })
 })
 
 describe('other structures', () => {
