@@ -21,6 +21,7 @@ export const places = [
   'stage-queue',
   'compute',
   'emit',
+  'open',
   'uninstrumented',
 ] as const
 

@@ -37,8 +37,9 @@ interface ConnectOptions {
   readonly rowsPerStep?: number
   /** Where this process records spans. */
   readonly sink?: SpanSink
-  /** See {@link PipelineOptions.beforeEmit}. */
+  /** See {@link PipelineOptions.beforeEmit}, and there {@link PipelineOptions.beforeOpen}. */
   readonly beforeEmit?: () => void
+  readonly beforeOpen?: () => Promise<void>
 }
 
 export interface LocalOptions extends ConnectOptions {
@@ -120,7 +121,7 @@ async function startAndConnect<T>(
 
 async function connect(
   workers: readonly NamedWorker[],
-  { seam, expected, transport, sink, beforeEmit, rowsPerStep = 1 }: ConnectOptions,
+  { seam, expected, transport, sink, beforeEmit, beforeOpen, rowsPerStep = 1 }: ConnectOptions,
   signal: AbortSignal,
 ): Promise<Pipeline> {
   const used = new Set(workers.flatMap(({ addresses }) => addresses.map((at) => at.transport)))
@@ -132,6 +133,7 @@ async function connect(
     framings: allowedFramings(seam.framing),
     ...(sink === undefined ? {} : { sink }),
     ...(beforeEmit === undefined ? {} : { beforeEmit }),
+    ...(beforeOpen === undefined ? {} : { beforeOpen }),
     ...(seam.codec === undefined ? {} : { codecs: [seam.codec] }),
     livenessMs: seam.liveness,
     progressMs: seam.progressDeadline,

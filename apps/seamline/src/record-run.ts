@@ -40,9 +40,16 @@ export async function recordRun(context: Context, options: RecordOptions): Promi
   const { inject } = options.local
   const emit =
     inject?.injection.place === 'emit' ? { beforeEmit: injector(inject.injection.delayMs, ring).busy } : {}
-  return withLocalPipeline(context, { ...options.local, ...emit, sink: ring }, (pipeline, relay) =>
+  const open =
+    inject?.injection.place === 'open' ? { beforeOpen: waiting(inject.injection.delayMs, ring) } : {}
+  return withLocalPipeline(context, { ...options.local, ...emit, ...open, sink: ring }, (pipeline, relay) =>
     record(context, options, pipeline, relay?.metricsAddress, ring),
   )
+}
+
+function waiting(delayMs: number, ring: SpanRing): () => Promise<void> {
+  const delay = injector(delayMs, ring)
+  return () => new Promise((resolve) => delay.later(resolve))
 }
 
 /** For the spans of this process: some thousand tokens. */

@@ -57,6 +57,8 @@ export const SpanName = {
   calibration: 31,
   /** A delay that was put in on purpose: the truth that an experiment is compared with, never part of an attribution. */
   injected: 32,
+  /** At the coordinator: every stage is asked to open a sequence until all have answered. */
+  open: 33,
 } as const
 
 export type SpanName = (typeof SpanName)[keyof typeof SpanName]

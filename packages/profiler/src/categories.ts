@@ -35,7 +35,7 @@ const members: Readonly<Record<CategoryGroup, readonly Category[]>> = {
   wire: ['wire.first', 'wire.rest'],
   relay: ['relay.in', 'relay.queue', 'relay.out'],
   wait: ['stage.queue', 'wait.credit', 'wait.sequence', 'wait.loop', 'cpu.wait'],
-  runtime: ['gc', 'dispatch', 'tokenize', 'detokenize', 'emit'],
+  runtime: ['gc', 'dispatch', 'open', 'tokenize', 'detokenize', 'emit'],
   unattributed: ['UNATTRIBUTED'],
 }
 
@@ -76,6 +76,7 @@ export const categoryLabels: Readonly<Record<Category, string>> = {
   'wait.loop': 'wait for the event loop',
   gc: 'garbage collection',
   dispatch: 'event loop',
+  open: 'opening a sequence on every stage',
   tokenize: 'tokenize',
   detokenize: 'detokenize',
   emit: 'hand over to the caller',

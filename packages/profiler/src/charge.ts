@@ -97,6 +97,7 @@ export function charge(
       ...own(innermost),
       ...within(loop, [{ startNs, endNs }], loopBusy),
       ...own(resumes),
+      ...own(named(SpanName.open), 'peer.slow'),
       ...within(stay?.crowded ?? [], waiting, forming),
       ...within(waiting, waiting, queued),
       ...within(engine, [{ startNs, endNs: startedNs }], engineBusy),

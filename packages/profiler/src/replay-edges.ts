@@ -1,8 +1,8 @@
-import { SpanName, SpanPort, spanTag } from '@seamline/core'
+import { SpanName, SpanPort, spanTag, spanTagParts } from '@seamline/core'
 import type { AlignedRun } from './aligned.ts'
 import { placed } from './clock-map.ts'
 import type { Cost, Frame, RequestModel } from './replay-types.ts'
-import type { Message, ProcessIndex } from './steps.ts'
+import type { Message, ProcessIndex, RunIndex } from './steps.ts'
 
 /** The window of the link behind stage `s`, from the most steps that were beyond it at once, where credit was ever missing. */
 export function credit(
@@ -18,8 +18,9 @@ export function credit(
     leads[s]!.map(({ tag }) => tag).filter((tag) => at.find(SpanName.creditWait, tag) !== undefined),
   )
   if (blocked.size === 0) return free
+  const next = sampledBy(run)
   const releases = leads[s + 1]!.map(({ tag }) =>
-    placed(alignment.maps[behind.process]!, leftNs(behind, tag, run.nextTag)),
+    placed(alignment.maps[behind.process]!, leftNs(behind, tag, next(tag))),
   ).sort((a, b) => a - b)
   const starts = leads[s]!.map(({ tag, startedNs }) => ({
     atNs: placed(alignment.maps[at.process]!, startedNs),
@@ -39,15 +40,31 @@ export function credit(
   return { window, creditNs: delays.length === 0 ? 0 : Math.min(...delays) }
 }
 
-/** When a stage was done with a step: its last frame is with the transport. */
-export function leftNs(at: ProcessIndex, tag: number, nextTag: (tag: number) => number): number {
+/** The tag of the token that a row brings about; undefined for the rows of a prompt before its last chunk. */
+export function sampledBy({ trace, chunksOf, nextTag }: RunIndex): (row: number) => number | undefined {
+  const prompts = new Map(
+    trace.sequences.map((sequence) => [
+      sequence.sequence,
+      { tokens: sequence.promptTokens, last: chunksOf(sequence).at(-1) },
+    ]),
+  )
+  return (row) => {
+    const { sequence, position } = spanTagParts(row)
+    const prompt = prompts.get(sequence)
+    const samples = prompt !== undefined && (position >= prompt.tokens || position === prompt.last)
+    return samples ? nextTag(row) : undefined
+  }
+}
+
+/** When a stage was done with a step: its last frame is with the transport. `sampled`: see {@link sampledBy}. */
+export function leftNs(at: ProcessIndex, tag: number, sampled: number | undefined): number {
   let doneNs = at.find(SpanName.resume, tag)?.endNs ?? at.find(SpanName.compute, tag)!.endNs
-  for (const [row, port] of [
-    [tag, SpanPort.hiddenOut],
-    [nextTag(tag), SpanPort.tokensOut],
-    [nextTag(tag), SpanPort.resultOut],
-  ] as const)
-    doneNs = Math.max(doneNs, at.find(SpanName.send, row, port)?.endNs ?? 0)
+  const sent = [at.find(SpanName.send, tag, SpanPort.hiddenOut)]
+  if (sampled !== undefined) {
+    sent.push(at.find(SpanName.send, sampled, SpanPort.tokensOut))
+    sent.push(at.find(SpanName.send, sampled, SpanPort.resultOut))
+  }
+  for (const span of sent) doneNs = Math.max(doneNs, span?.endNs ?? 0)
   return doneNs
 }
 
@@ -80,8 +97,15 @@ export function requests(
         const message = run.promptMessage(tag)
         const encode = coordinator.find(SpanName.frameEncode, tag, SpanPort.promptOut)
         const gapNs = Math.max(0, (encode?.startNs ?? doneNs) - doneNs)
+        const opened = position === 0 ? coordinator.find(SpanName.open, tag) : undefined
+        const openNs = opened === undefined ? 0 : Math.min(gapNs, opened.endNs - opened.startNs)
+        const at = { process: coordinator.process, port: SpanPort.promptOut, bytes: 0 }
+        const before: Cost[] = [
+          { category: 'open', ns: openNs, ...at },
+          { category: 'dispatch', ns: gapNs - openNs, ...at },
+        ]
         doneNs = coordinator.find(SpanName.send, tag, SpanPort.promptOut)?.endNs ?? encode?.endNs ?? doneNs
-        return [{ gapNs, frame: frameOf(message, []), step }]
+        return [{ before, frame: frameOf(message, []), step }]
       })
       return {
         ...{ sequence: id, tokens: emittedNs.length, promptTokens, chunks },

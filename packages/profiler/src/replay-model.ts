@@ -1,7 +1,8 @@
 import { SpanName, SpanPort, spanTagParts } from '@seamline/core'
 import type { AlignedRun } from './aligned.ts'
 import { placed } from './clock-map.ts'
-import { credit, endDelay, leftNs, recordedMakespanNs, requests } from './replay-edges.ts'
+import { credit, endDelay, leftNs, recordedMakespanNs, requests, sampledBy } from './replay-edges.ts'
+import { linkCosts, type RecordedFrame } from './replay-links.ts'
 import type { Cost, Frame, ReplayModel, StageStep } from './replay-types.ts'
 import { categoryOf, type Message, type ProcessIndex, type Span, timeline } from './steps.ts'
 import type { Category, Segment } from './trace.ts'
@@ -28,7 +29,8 @@ export function replayModel(aligned: AlignedRun): ReplayModel {
     return cost(categoryOf(name)!, at, port, span === undefined ? 0 : alone(at, span), span?.bytes ?? 0)
   }
 
-  function frameOf(message: Message, before: readonly Cost[]): Frame {
+  const recorded: RecordedFrame[] = []
+  function frameOf(message: Message, before: readonly Cost[], after: readonly Cost[] = []): Frame {
     const { from, to, tag, outPort, inPort, sentNs, firstNs, bytes } = message
     const isWhole = sentNs !== undefined && firstNs !== undefined
     const startNs = isWhole ? on(from, sentNs) : 0
@@ -48,7 +50,9 @@ export function replayModel(aligned: AlignedRun): ReplayModel {
     const restNs = receive === undefined ? 0 : receive.endNs - receive.startNs
     const call = from.find(SpanName.send, tag, outPort)
     const callNs = call === undefined ? 0 : call.endNs - call.startNs
-    return {
+    // Bytes come in while the header is read.
+    const rest = cost('wire.rest', to, inPort, restNs > 0 ? restNs + header.ns : 0, bytes)
+    const frame: Frame = {
       early: cost('send.call', from, outPort, isWhole ? callNs - length(of('send.call')) : 0, bytes),
       ...{ from: from.process, to: to.process, outPort, header },
       sending: [
@@ -58,23 +62,21 @@ export function replayModel(aligned: AlignedRun): ReplayModel {
       ],
       queue: cost('send.queue', from, outPort, 0, bytes),
       first: [cost('wire.first', to, inPort, length(of('wire.first')) + length(of('gc')), bytes), ...relays],
-      // Bytes come in while the header is read.
-      rest: cost('wire.rest', to, inPort, restNs > 0 ? restNs + header.ns : 0, bytes),
-      receiving: inPort === SpanPort.hiddenIn ? [spanCost(to, SpanName.checksum, tag, inPort)] : [],
+      ...{ rest, hold: rest },
+      receiving: inPort === SpanPort.hiddenIn ? [spanCost(to, SpanName.checksum, tag, inPort)] : after,
     }
+    if (isWhole) {
+      const calledNs = call === undefined ? startNs : Math.max(startNs, on(from, call.startNs))
+      recorded.push({ frame, sentNs: calledNs, firstNs: endNs, lastNs: endNs + rest.ns, bytes })
+    }
+    return frame
   }
 
   const steps: StageStep[] = []
   const idOf = stages.map(() => new Map<number, number>())
   const stepAt = (stage: number, row: number) => idOf[stage]?.get(stages[stage]!.leadOf(row))
   const promptOf = new Map(trace.sequences.map(({ sequence, promptTokens }) => [sequence, promptTokens]))
-  const lastChunkOf = new Map(
-    trace.sequences.map((sequence) => [sequence.sequence, run.chunksOf(sequence).at(-1)]),
-  )
-  const samples = (row: number) => {
-    const { sequence, position } = spanTagParts(row)
-    return position >= promptOf.get(sequence)! || position === lastChunkOf.get(sequence)
-  }
+  const sampled = sampledBy(run)
   const leads = stages.map((at) =>
     [...at.byTag.keys()]
       .filter(
@@ -87,9 +89,14 @@ export function replayModel(aligned: AlignedRun): ReplayModel {
   const occupied = stages.map((at, s) =>
     timeline(
       leads[s]!.map(({ tag, startedNs }) => ({
-        ...{ name: SpanName.submit, startNs: startedNs, endNs: leftNs(at, tag, run.nextTag) },
+        ...{ name: SpanName.submit, startNs: startedNs, endNs: leftNs(at, tag, sampled(tag)) },
         ...{ tag, bytes: 0, port: SpanPort.none },
       })),
+    ),
+  )
+  const withoutCredit = stages.map((at) =>
+    timeline(
+      [...at.byTag.values()].flatMap((spans) => spans.filter(({ name }) => name === SpanName.creditWait)),
     ),
   )
   let id = 0
@@ -121,7 +128,7 @@ export function replayModel(aligned: AlignedRun): ReplayModel {
       const next = s + 1 < stages.length ? stepAt(s + 1, tag) : undefined
       const out = SpanPort.hiddenOut
       const encode = spanCost(at, SpanName.codecEncode, tag, out)
-      const nexts = rows.filter(samples).map(run.nextTag)
+      const nexts = rows.flatMap((row) => sampled(row) ?? [])
       const going = at === last ? nexts.filter((row) => stepAt(0, row) !== undefined) : []
       const ways = going.length > 0 ? run.tokenMessages(tag) : []
       const result = at === last && nexts.length > 0 ? run.resultMessage(tag) : undefined
@@ -168,7 +175,11 @@ export function replayModel(aligned: AlignedRun): ReplayModel {
             ? undefined
             : {
                 rows: nexts,
-                frame: withDispatch(frameOf(result, [dispatchTo(result, SpanPort.resultOut)]), result),
+                frame: frameOf(
+                  result,
+                  [dispatchTo(result, SpanPort.resultOut)],
+                  [spanCost(result.to, SpanName.dispatch, result.tag, result.inPort)],
+                ),
                 emits: nexts.map((row) => emitCost(row, result)),
               },
       })
@@ -185,16 +196,14 @@ export function replayModel(aligned: AlignedRun): ReplayModel {
       ...at.gc.between(startNs, endNs),
       ...occupied[s]!.between(startNs, endNs).filter((span) => span.tag !== tag),
       ...(s === 0 ? run.crowded.between(startNs, endNs) : []),
-      ...(at.byTag.get(tag) ?? []).filter(({ name }) => name === SpanName.creditWait),
+      // Missing credit keeps the whole queue waiting, and is noted for the step that got it.
+      ...withoutCredit[s]!.between(startNs, endNs),
     ]
     return uncovered(
       startNs,
       endNs,
       inTheWay.sort((a, b) => a.startNs - b.startNs),
     )
-  }
-  function withDispatch(frame: Frame, { to, tag, inPort }: Message): Frame {
-    return { ...frame, receiving: [...frame.receiving, spanCost(to, SpanName.dispatch, tag, inPort)] }
   }
   /** From the end of the loop's own work for a frame until the caller has its token. */
   function emitCost(row: number, { tag }: Message): Cost {
@@ -204,6 +213,8 @@ export function replayModel(aligned: AlignedRun): ReplayModel {
     return cost('emit', coordinator, SpanPort.resultIn, emit === undefined ? 0 : emit.endNs - fromNs)
   }
 
+  const asked = requests(aligned, (row) => stepAt(0, row), frameOf)
+  for (const [frame, costs] of linkCosts(recorded)) Object.assign(frame, costs)
   return {
     stages: stages.map((at, s) => ({ process: at.process, ...credit(aligned, s, leads) })),
     coordinator: coordinator.process,
@@ -211,7 +222,7 @@ export function replayModel(aligned: AlignedRun): ReplayModel {
     stepOfRow: new Map(
       steps.filter(({ stage }) => stage === 0).flatMap(({ rows, id }) => rows.map((row) => [row, id])),
     ),
-    requests: requests(aligned, (row) => stepAt(0, row), frameOf),
+    requests: asked,
     sequencesInFlight: trace.settings.sequences,
     rowsPerStep: trace.settings.rowsPerStep,
     endNs: endDelay(aligned),

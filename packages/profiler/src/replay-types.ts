@@ -24,8 +24,10 @@ export interface Frame {
   readonly early: Cost
   /** To the first byte, parts of a relay among them. */
   readonly first: readonly Cost[]
-  /** From the first byte to the last. It also holds the link. */
+  /** From the first byte to the last. */
   readonly rest: Cost
+  /** How long the link has no room for another frame. */
+  readonly hold: Cost
   readonly header: Cost
   /** On the receiver's loop once the frame is whole, before what each row costs. */
   readonly receiving: readonly Cost[]
@@ -67,7 +69,12 @@ export interface RequestModel {
   /** When it was accepted; where `after` says which request had to end first, how long after that. */
   readonly acceptedNs: number
   readonly after: number | undefined
-  readonly chunks: readonly { readonly gapNs: number; readonly frame: Frame; readonly step: number }[]
+  /** `before` a chunk is sent: waits and the coordinator's own work. */
+  readonly chunks: readonly {
+    readonly before: readonly Cost[]
+    readonly frame: Frame
+    readonly step: number
+  }[]
   /** As recorded, from its acceptance. */
   readonly emittedNs: readonly number[]
 }

@@ -13,6 +13,8 @@ export interface ReplayOptions {
   readonly duration?: (cost: Cost) => number
   /** Work of a step that happens while the engine computes the step: the longer of both counts. */
   readonly isParallel?: (cost: Cost) => boolean
+  /** How many steps of stage `stage` may be on their way to the next one. As recorded by default. */
+  readonly window?: (recorded: number, stage: number) => number
 }
 
 /** Times in ns, from a replay of a run. Means over requests. */
@@ -91,7 +93,7 @@ export function replay(model: ReplayModel, options: ReplayOptions): ReplayResult
     links.set(key, link)
     const restNs = duration(frame.rest)
     const beginNs = Math.max(calledNs - duration(frame.early) + duration(frame.queue), link.freeNs)
-    link.freeNs = beginNs + restNs
+    link.freeNs = beginNs + duration(frame.hold)
     const firstNs = Math.max(beginNs + total(frame.first), link.arrivedNs)
     const lastNs = firstNs + restNs
     link.arrivedNs = lastNs
@@ -120,7 +122,8 @@ export function replay(model: ReplayModel, options: ReplayOptions): ReplayResult
   }
 
   function stage(s: number) {
-    const { process, window, creditNs } = model.stages[s]!
+    const { process, creditNs } = model.stages[s]!
+    const window = options.window?.(model.stages[s]!.window, s) ?? model.stages[s]!.window
     const order = steps.filter((step) => step.stage === s).sort((a, b) => a.order - b.order)
     const atEngine = new Set<number>()
     const served = new Map<number, number>()
@@ -291,7 +294,7 @@ export function replay(model: ReplayModel, options: ReplayOptions): ReplayResult
     const feed = (nth: number, atNs: number) => {
       const chunk = request.chunks[nth]
       if (chunk === undefined) return
-      events.push(atNs + chunk.gapNs, () =>
+      events.push(atNs + total(chunk.before), () =>
         post(model.coordinator, (atNs) => {
           const to = steps[chunk.step]!
           const doneNs = send(chunk.frame, atNs, (atNs) => stages[0]!.arrive(to, atNs + total(to.arriving)))

@@ -94,6 +94,7 @@ const charged: Readonly<Partial<Record<SpanName, Category>>> = {
   [SpanName.sendQueue]: 'send.queue',
   [SpanName.receive]: 'wire.rest',
   [SpanName.emit]: 'emit',
+  [SpanName.open]: 'open',
   [SpanName.copy]: 'copy',
   [SpanName.tokenize]: 'tokenize',
   [SpanName.detokenize]: 'detokenize',
@@ -221,7 +222,7 @@ function promptChunks(
     for (const [tag, spans] of byTag) {
       const { sequence, position } = spanTagParts(tag)
       if (position >= (prompts.get(sequence) ?? 0)) continue
-      if (spans.every(({ name }) => name === SpanName.request)) continue
+      if (spans.every(({ name }) => name === SpanName.request || name === SpanName.open)) continue
       const chunks = found.get(sequence) ?? new Set()
       found.set(sequence, chunks.add(position))
     }

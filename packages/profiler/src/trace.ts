@@ -104,6 +104,7 @@ export const categories = [
   'wait.loop',
   'gc',
   'dispatch',
+  'open',
   'tokenize',
   'detokenize',
   'emit',

@@ -65,7 +65,7 @@ export type WhatIf =
   | { readonly ok: false; readonly gates: readonly ReplayGate[]; readonly reason: string }
 
 /** A run as it would be with other durations, or with work beside the engine. */
-export type Change = Pick<ReplayOptions, 'duration' | 'isParallel'>
+export type Change = Pick<ReplayOptions, 'duration' | 'isParallel' | 'window'>
 
 const reductionsPct = [10, 25, 50, 100]
 
@@ -192,6 +192,15 @@ export function coalesced(port: number, frames: number): Change {
   }
 }
 
+/** `factor` times as many steps may be on their way from `stage` to the next one; -1: from every stage. */
+export function widened(stage: number, factor: number): Change {
+  if (!(factor >= 1))
+    throw new SeamError('USAGE', `a window ${factor} times as wide is no wider: at least 1 is needed`)
+  return {
+    window: (recorded, at) => (stage === -1 || stage === at ? Math.ceil(recorded * factor) : recorded),
+  }
+}
+
 /** Costs that are nothing but a walk over bytes. */
 const perByte: ReadonlySet<Category> = new Set<Category>(['wire.rest', 'checksum', 'copy'])
 
@@ -244,7 +253,12 @@ function* frameCosts({ sending, queue, early, first, rest, header, receiving }: 
 }
 
 function* costsOf({ steps, requests }: ReplayModel): Generator<Cost> {
-  for (const { chunks } of requests) for (const { frame } of chunks) yield* frameCosts(frame)
+  for (const { chunks } of requests) {
+    for (const { before, frame } of chunks) {
+      yield* before
+      yield* frameCosts(frame)
+    }
+  }
   for (const step of steps) {
     yield* step.arriving
     yield* [
@@ -295,6 +309,7 @@ export const injectionPlaces = [
   'stage queue',
   'compute',
   'emit',
+  'open',
 ] as const
 
 export type InjectionPlace = (typeof injectionPlaces)[number]
@@ -308,8 +323,9 @@ export interface InjectionWhere {
 }
 
 export interface InjectionSlope {
-  /** ns of TPOT for each ns of delay on each occasion. */
+  /** ns of TPOT, and of TTFT, for each ns of delay on each occasion. */
   readonly tpotPerNs: number
+  readonly ttftPerNs: number
   readonly delayNs: number
   /** How many occasions a token has on average; 0 where the run has no such place. */
   readonly occasionsPerToken: number
@@ -328,6 +344,7 @@ const injected: Readonly<Record<InjectionPlace, (cost: Cost) => boolean>> = {
   'stage queue': ({ category }) => category === 'stage.queue',
   compute: ({ category }) => category === 'compute.device',
   emit: ({ category }) => category === 'emit',
+  open: ({ category }) => category === 'open',
 }
 
 /** The slope of the time per token over a delay on every occasion of `place`, from two replays. */
@@ -350,6 +367,7 @@ export function injectionSlope(
   return {
     delayNs,
     tpotPerNs: (after.tpotNs - before.tpotNs) / delayNs,
+    ttftPerNs: (after.ttftNs - before.ttftNs) / delayNs,
     occasionsPerToken: occasions / tokens,
   }
 }

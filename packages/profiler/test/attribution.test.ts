@@ -123,6 +123,17 @@ describe('one sequence alone', () => {
     }
   })
 
+  it('names the opening of a sequence', () => {
+    const openNs = 40 * 1_000_000
+    const simulation = simulate({ ...threeStages, costsNs: { ...threeStages.costsNs, open: openNs } })
+    for (const token of attributed(simulation).tokens) {
+      expectTiled(token)
+      expect(sum(token, 'UNATTRIBUTED')).toBe(0)
+      const drawn = simulation.truth.find(({ category }) => category === 'open')!.ns
+      expect(sum(token, 'open')).toBe(token.index === 0 ? drawn : 0)
+    }
+  })
+
   it('does without messages on a single stage', () => {
     const simulation = simulate({ ...threeStages, stages: 1 })
     for (const token of attributed(simulation).tokens) {

@@ -435,21 +435,30 @@ export function simulate(options: SimulatedRun): Simulation {
     emitted[sequence] = []
     loops[0]!.post((atNs) => {
       accepted[sequence] = atNs
-      record(0, SpanName.request, atNs, atNs, spanTag(sequence, 0))
-      let cursorNs = atNs
-      for (let position = 0; position < promptTokens; position += chunkTokens) {
-        const tokenCount = Math.min(chunkTokens, promptTokens - position)
-        const row: Row = { sequence, position, tokenCount, sample: position + tokenCount === promptTokens }
-        const tag = tagOf(row)
-        const [out, into] = [SpanPort.promptOut, SpanPort.promptIn]
-        cursorNs = send(0, 1, out, into, tag, tokenCount * 4, cursorNs, (receivedNs) => {
-          const arrivedNs = dispatch(1, receivedNs, tag, into)
-          chain[0]!.push({ rows: [row], mergeable: false, arrivedNs, decodes: false, release() {} })
-          return chain[0]!.poke(arrivedNs)
-        })
-      }
-      return cursorNs
+      const first = spanTag(sequence, 0)
+      record(0, SpanName.request, atNs, atNs, first)
+      const openNs = cost('open', -1, 0, first)
+      if (openNs === 0) return prompt(sequence, atNs)
+      record(0, SpanName.open, atNs, atNs + openNs, first)
+      heap.push(atNs + openNs, () => loops[0]!.post((laterNs) => prompt(sequence, laterNs)))
+      return atNs
     })
+  }
+
+  function prompt(sequence: number, atNs: number): number {
+    let cursorNs = atNs
+    for (let position = 0; position < promptTokens; position += chunkTokens) {
+      const tokenCount = Math.min(chunkTokens, promptTokens - position)
+      const row: Row = { sequence, position, tokenCount, sample: position + tokenCount === promptTokens }
+      const tag = tagOf(row)
+      const [out, into] = [SpanPort.promptOut, SpanPort.promptIn]
+      cursorNs = send(0, 1, out, into, tag, tokenCount * 4, cursorNs, (receivedNs) => {
+        const arrivedNs = dispatch(1, receivedNs, tag, into)
+        chain[0]!.push({ rows: [row], mergeable: false, arrivedNs, decodes: false, release() {} })
+        return chain[0]!.poke(arrivedNs)
+      })
+    }
+    return cursorNs
   }
 
   let running = 0

@@ -13,6 +13,7 @@ import {
   shrunk,
   type WhatIf,
   whatIf,
+  widened,
 } from '../src/index.ts'
 import { type Draw, type SimulatedRun, simulate, without } from './simulator.ts'
 
@@ -113,6 +114,10 @@ describe('the gate', () => {
     },
     'credit for one step': { window: 1 },
     'credit for two steps': { window: 2, sequences: 6 },
+    'credit that comes from afar': {
+      ...{ window: 3, sequences: 1, promptTokens: 56, chunkTokens: 8, delayNs: [20 * MS] },
+      computeNs: [MS / 2, MS / 2, MS / 2],
+    },
     'two rows a step': { rowsPerStep: 2 },
     'a closed loop': { requests: 9, tokens: 12, promptTokens: 9, chunkTokens: 4 },
     'tokens by way of the coordinator': { throughCoordinator: true },
@@ -123,6 +128,7 @@ describe('the gate', () => {
       },
     },
     'a slow link': { bytesPerNs: 1024 / (16 * MS) },
+    'sequences that take long to open': { costsNs: { ...costsNs, open: 40 * MS } },
     'clocks of their own': {
       clocks: [0, 1, 2, 3].map((i) => ({ offsetNs: i * 7e9, drift: (i - 1) * 15e-6 })),
     },
@@ -139,6 +145,18 @@ describe('the gate', () => {
     expect(result.ok).toBe(false)
     if (!result.ok) expect(result.reason).toContain('was not recorded')
   })
+})
+
+it('predicts what a wider window does for a long prompt over a long way', () => {
+  const run: SimulatedRun = {
+    ...{ ...example(1), costsNs, tokens: 8, window: 3, computeNs: [MS / 2, MS / 2, MS / 2] },
+    ...{ promptTokens: 56, chunkTokens: 8, delayNs: [20 * MS] },
+  }
+  const { ttftPct } = predicting(run).predict(widened(-1, 8)).requeued!
+  const first = ({ emittedNs }: ReturnType<typeof simulate>) => emittedNs[0]![0]!
+  const truth = (first(simulate(run)) / first(simulate({ ...run, window: 24 })) - 1) * 100
+  expect(truth).toBeGreaterThan(20)
+  expect(Math.abs(ttftPct - truth)).toBeLessThan(1)
 })
 
 describe.each([1, 4])('work on the loops with %i sequences in flight', (sequences) => {
@@ -200,6 +218,17 @@ it('has the published slopes: a wire counts per hop with one sequence, a slow st
   const four = predicting(example(4))
   expect(Math.abs(four.injectionSlope('wire').tpotPerNs)).toBeLessThan(0.15)
   expect(four.injectionSlope('compute', { process: 2 }).tpotPerNs).toBeCloseTo(4, 1)
+})
+
+it('predicts what a first token gains when opening takes no time, and what a delay there costs', () => {
+  const run = { ...example(1), costsNs: { ...costsNs, open: 40 * MS }, tokens: 16 }
+  const first = (options: SimulatedRun) => simulate(options).emittedNs[0]![0]!
+  const { predict, injectionSlope } = predicting(run)
+  const { ttftPct } = predict(scaled({ category: 'open', process: -1, port: -1 }, 0)).requeued!
+  const truth = (first(run) / first({ ...run, costsNs }) - 1) * 100
+  expect(truth).toBeGreaterThan(50)
+  expect(Math.abs(ttftPct - truth)).toBeLessThan(0.5)
+  expect(injectionSlope('open')).toMatchObject({ ttftPerNs: 1, tpotPerNs: 0 })
 })
 
 describe('other structures', () => {

@@ -22,6 +22,7 @@ export interface DriveContext {
   readonly run: bigint
   readonly sink: SpanSink | null
   readonly beforeEmit: (() => void) | undefined
+  readonly beforeOpen: (() => Promise<void>) | undefined
   readonly clock: Clock
   readonly chunkTokens: number
   /** To stage 0. */
@@ -114,19 +115,26 @@ export function driveSequence(
       : [...prompt, ...tokens.slice(0, sampled)].slice(-sampler.penaltyLastN)
   }
 
-  function feed(position: number, ids: readonly number[], sample: boolean): void {
+  /** Since `sinceNs` there has been nothing but this to do; returns when the frame was handed over, or 0. */
+  function feed(position: number, ids: readonly number[], sample: boolean, sinceNs = 0): number {
     const rows = [{ sequence, epoch, position, tokenCount: ids.length, sample }]
-    first.sendCounted(tokenTensor(run, rows, ids), asBytes(Int32Array.from(ids)))
+    return first.sendCounted(tokenTensor(run, rows, ids), asBytes(Int32Array.from(ids)), sinceNs)
   }
 
   async function begin(): Promise<void> {
     const { maxTokens, stopTokens, returnLogits = false } = request
     const what = { maxTokens, stopTokens, returnLogits, sampler, promptTail: tail() }
+    if (context.beforeOpen !== undefined) await context.beforeOpen()
     await askAll(
       (id) => ({ kind: 'open', request: id, sequence, promptTokens: prompt.length, ...what }),
       `open of sequence ${sequence}`,
     )
     if (ended !== undefined) return
+    let sinceNs = 0
+    if (sink !== null) {
+      sinceNs = clock.nowNs()
+      sink.span(SpanName.open, startedNs, sinceNs, spanTag(sequence, 0), 0)
+    }
     context.progressed()
     if (saved !== undefined) {
       const { position, states } = saved
@@ -139,7 +147,7 @@ export function driveSequence(
     }
     for (let at = 0; at < prompt.length; at += chunkTokens) {
       const sample = at === lastChunk && (tokens.length === 0 || sampleReplayed)
-      feed(at, prompt.slice(at, at + chunkTokens), sample)
+      sinceNs = feed(at, prompt.slice(at, at + chunkTokens), sample, sinceNs)
     }
   }
 

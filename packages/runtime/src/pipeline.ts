@@ -57,6 +57,8 @@ export interface PipelineOptions {
   readonly signal?: AbortSignal
   /** For experiments: called for each token after it arrived and before its reader has it. */
   readonly beforeEmit?: () => void
+  /** For experiments: awaited before the stages are asked to open a sequence. */
+  readonly beforeOpen?: () => Promise<void>
 }
 
 export interface StageTrace {
@@ -435,7 +437,8 @@ export async function connectPipeline(options: PipelineOptions): Promise<Pipelin
     checkRequest(request, facts)
     const sequence = ++lastSequence
     const context = {
-      ...{ sequence, run: runNumber(run), clock, sink, askAll, beforeEmit: options.beforeEmit },
+      ...{ sequence, run: runNumber(run), clock, sink, askAll },
+      ...{ beforeEmit: options.beforeEmit, beforeOpen: options.beforeOpen },
       chunkTokens: facts.chunkTokens,
       first: stages[0]!.link,
       lastName: stages.at(-1)!.name,

@@ -260,6 +260,8 @@ export function stageRun(options: StageRunOptions): StageRun {
     if (executor.freeSessions === 0) {
       await Promise.allSettled([...order].filter(([id]) => id < sequence).map(([, busy]) => busy))
     }
+    // What ends everything has looked for open sequences by then.
+    if (ending !== undefined) throw new SeamError('CLOSED', `${name} is at its end and opens no sequence`)
     const session = executor.openSession({ sampler: message.sampler, promptTail: message.promptTail })
     sequences.set(sequence, sequenceOf(message, session))
   }

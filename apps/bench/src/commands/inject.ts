@@ -35,6 +35,7 @@ const EXPECTED: Readonly<Record<Place, readonly string[]>> = {
   'stage-queue': ['stage.queue'],
   compute: ['compute.device'],
   emit: [DELIVERY],
+  open: ['open'],
   uninstrumented: ['UNATTRIBUTED', 'dispatch'],
 }
 
@@ -112,7 +113,7 @@ export async function inject(
   ui.print(`place             injected      shown   share  in                                   elsewhere`)
   for (const row of rows) ui.print(row)
   ui.print(
-    `Means per decoded token; shown is what ${options.runs} undisturbed runs (their median) do not have.`,
+    `Means per decoded token, of open per first one; shown is what ${options.runs} undisturbed runs (their median) do not have.`,
   )
   return failed === 0 ? ExitCode.OK : ExitCode.CHECK_FAILED
 }
@@ -152,13 +153,18 @@ function perToken(trace: RunTrace): PerToken {
   if (attribution === undefined)
     throw new SeamError('PROTOCOL', summary.missing.attribution ?? 'no attribution')
   const tokens = decoded(attribution)
+  const first = attribution.tokens.filter(({ index }) => index === 0)
+  const opened = first.flatMap(({ segments }) => segments.filter(({ category }) => category === 'open'))
   const sums = new Map<string, number>()
   for (const { segments, deliveryNs } of tokens) {
     for (const { category, startNs, endNs } of segments)
       sums.set(category, (sums.get(category) ?? 0) + endNs - startNs)
     sums.set(DELIVERY, (sums.get(DELIVERY) ?? 0) + deliveryNs)
   }
-  return new Map([...sums].map(([category, ns]) => [category, ns / tokens.length]))
+  const means = new Map([...sums].map(([category, ns]) => [category, ns / tokens.length]))
+  // Only a first token meets that.
+  const openNs = opened.reduce((sum, { startNs, endNs }) => sum + endNs - startNs, 0)
+  return means.set('open', openNs / Math.max(1, first.length))
 }
 
 function decoded({ tokens }: Attribution) {
@@ -167,7 +173,8 @@ function decoded({ tokens }: Attribution) {
 
 /** The mean of what the injectors recorded between the first and the last token, as often as a token meets it. */
 function injectedPerToken(trace: RunTrace, place: Place): number {
-  const tokens = decoded(analyse(trace).attribution!)
+  const { tokens: all } = analyse(trace).attribution!
+  const tokens = place === 'open' ? all : all.filter(({ index }) => index > 0)
   const [from, to] = [tokens[0]!.startNs, tokens.at(-1)!.endNs]
   let sum = 0
   let count = 0
