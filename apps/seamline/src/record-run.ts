@@ -1,4 +1,5 @@
 import { availableParallelism } from 'node:os'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { monotonicClock, SPAN_RECORD_LENGTH, SpanName } from '@seamline/core'
 import {
   type ProcessTrace,
@@ -14,6 +15,8 @@ import type { Context } from './command.ts'
 import { injector } from './inject.ts'
 import { GREEDY } from './options.ts'
 import { type LocalOptions, withLocalPipeline } from './pipelines.ts'
+
+const SETTLE_MS = 100
 
 export interface RecordOptions {
   /** How the stages are started and connected; its `sink` is taken by the recording. */
@@ -102,6 +105,8 @@ export async function record(
     instruments.start(level)
     if (relayAddress !== undefined) await fetchSpans(relayAddress)
     await pipeline.startTrace(level)
+    // Clocks are probed in a burst and recorders calibrated: none of that is part of the first request.
+    await sleep(SETTLE_MS, undefined, { signal })
   }
   const sequences: SequenceTrace[] = []
   const parts: Part[] = []
