@@ -1,10 +1,79 @@
-import { join } from 'node:path'
+import { access, mkdir, readFile } from 'node:fs/promises'
+import { dirname, join, resolve, sep } from 'node:path'
+import { SeamError } from '@seamline/core'
+import { type SynthShape, synthModel } from '@seamline/gguf'
 import { modelDir } from 'seamline/profile'
 import type { Context } from '../command.ts'
+import { rootDir } from '../root.ts'
 
-/** The file of a model that `benchmarks/models.json` names. */
-export async function resolveModel(_context: Context, name: string): Promise<{ readonly path: string }> {
-  if (process.env.SEAMLINE_TEST_MODEL !== undefined && name === 'stories260K')
-    return { path: process.env.SEAMLINE_TEST_MODEL }
-  return { path: join(modelDir(), `${name}.gguf`) }
+/** A model that cells name. */
+export interface BenchModel {
+  readonly path: string
+  /** That the file must have. */
+  readonly sha256: string
+}
+
+/** An entry of `benchmarks/models.json`: random weights of a shape and a seed, or a file that is at hand. */
+interface Entry {
+  readonly synthetic?: SynthShape
+  readonly seed?: number
+  readonly file?: string
+  readonly sha256: string
+}
+
+/**
+ * The file of a model that `benchmarks/models.json` names. A synthetic one is made on first use in the folder of models; another is looked
+ * for there, beside the repository in `shared/models`, and where `SEAMLINE_TEST_MODEL` points. Throws `USAGE` for an unknown name and for
+ * a file under /home, `FILE` for one that is nowhere.
+ */
+export async function resolveModel({ ui, signal }: Context, name: string): Promise<BenchModel> {
+  const all = JSON.parse(await readFile(join(rootDir, 'benchmarks', 'models.json'), 'utf8')) as Record<
+    string,
+    Entry
+  >
+  const entry = Object.hasOwn(all, name) ? all[name] : undefined
+  if (entry === undefined)
+    throw new SeamError(
+      'USAGE',
+      `benchmarks/models.json has no ${name}; it has ${Object.keys(all).join(', ')}`,
+    )
+  const { synthetic, seed = 1, file = `${name}.gguf`, sha256 } = entry
+  const given = process.env.SEAMLINE_TEST_MODEL
+  const places = [
+    join(modelDir(), file),
+    ...(synthetic === undefined ? [resolve(rootDir, '..', 'shared', 'models', file)] : []),
+    ...(given !== undefined && given.endsWith(`${sep}${file}`) ? [given] : []),
+  ]
+  for (const path of places) {
+    if (
+      await access(path).then(
+        () => true,
+        () => false,
+      )
+    )
+      return { path: notAtHome(path), sha256 }
+  }
+  if (synthetic === undefined)
+    throw new SeamError('FILE', `${file} is not in the folder of models (SEAMLINE_MODEL_DIR); put it there`)
+  const path = notAtHome(places[0]!)
+  await mkdir(dirname(path), { recursive: true })
+  const onProgress = (done: number, all: number) =>
+    ui.progress(`making ${name}: ${Math.round((100 * done) / all)} %`)
+  const made = await synthModel({ ...synthetic, seed, path, signal, onProgress })
+  if (sha256 !== '' && made.sha256 !== sha256)
+    throw new SeamError(
+      'MISMATCH',
+      `${name} came out as ${made.sha256}, benchmarks/models.json says ${sha256}`,
+    )
+  return { path, sha256 }
+}
+
+/** Home folders are often on a network, and figures from there are of that. */
+function notAtHome(path: string): string {
+  if (resolve(path).startsWith(`${sep}home${sep}`))
+    throw new SeamError(
+      'USAGE',
+      `a model under /home is not measured: set SEAMLINE_MODEL_DIR to a folder elsewhere`,
+    )
+  return path
 }

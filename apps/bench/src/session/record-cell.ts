@@ -24,9 +24,14 @@ export async function recordCell(context: Context, cell: Cell, dir: string): Pro
   try {
     if (cell.kind === 'micro') micro = await recordMicro(context, cell)
     else {
-      const model = cell.model === null ? null : (await resolveModel(context, cell.model)).path
-      if (cell.executor === 'llama-rpc') external = await recordExternal(context, cell, model!)
-      else trace = await recordPipeline(context, cell, model)
+      const model = cell.model === null ? null : await resolveModel(context, cell.model)
+      if (cell.executor === 'llama-rpc') external = await recordExternal(context, cell, model!.path)
+      else trace = await recordPipeline(context, cell, model?.path ?? null)
+      if (model !== null && trace !== undefined && trace.settings.modelSha256 !== model.sha256)
+        throw new SeamError(
+          'MISMATCH',
+          `${cell.model} has the SHA-256 ${trace.settings.modelSha256}, benchmarks/models.json says ${model.sha256}`,
+        )
     }
   } catch (error) {
     context.signal.throwIfAborted()

@@ -2,11 +2,11 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { readdir, readFile, rm, stat } from 'node:fs/promises'
 import { join, relative } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { fileURLToPath } from 'node:url'
 import { SeamError } from '@seamline/core'
 import type { Context } from '../command.ts'
 import { readEnvironment } from '../environment.ts'
 import { ExitCode } from '../exit-codes.ts'
+import { rootDir } from '../root.ts'
 import { sha256 } from './canonical.ts'
 import { type Cell, cellLabel } from './cell.ts'
 import type { RunRecord } from './record.ts'
@@ -158,7 +158,7 @@ function etaText(startedMs: number, done: number, all: number): string {
 
 /** The checkout that this code runs from. */
 export async function thisBuild(): Promise<BuildPlace> {
-  const root = fileURLToPath(new URL('../../../../', import.meta.url))
+  const root = rootDir
   const { commit, dirty } = await readEnvironment()
   return {
     root,
