@@ -1,7 +1,7 @@
-import { access, mkdir, readFile } from 'node:fs/promises'
-import { dirname, join, resolve, sep } from 'node:path'
+import { access, copyFile, mkdir, readFile, rename } from 'node:fs/promises'
+import { basename, dirname, join, resolve, sep } from 'node:path'
 import { SeamError } from '@seamline/core'
-import { type SynthShape, synthModel } from '@seamline/gguf'
+import { type SynthOptions, synthModel } from '@seamline/gguf'
 import { modelDir } from 'seamline/profile'
 import type { Context } from '../command.ts'
 import { rootDir } from '../root.ts'
@@ -15,7 +15,7 @@ export interface BenchModel {
 
 /** An entry of `benchmarks/models.json`: random weights of a shape and a seed, or a file that is at hand. */
 interface Entry {
-  readonly synthetic?: SynthShape
+  readonly synthetic?: Omit<SynthOptions, 'path' | 'seed'>
   readonly seed?: number
   readonly file?: string
   readonly sha256: string
@@ -42,7 +42,7 @@ export async function resolveModel({ ui, signal }: Context, name: string): Promi
   const places = [
     join(modelDir(), file),
     ...(synthetic === undefined ? [resolve(rootDir, '..', 'shared', 'models', file)] : []),
-    ...(given !== undefined && given.endsWith(`${sep}${file}`) ? [given] : []),
+    ...(given?.endsWith(`${sep}${file}`) === true ? [given] : []),
   ]
   for (const path of places) {
     if (
@@ -51,7 +51,7 @@ export async function resolveModel({ ui, signal }: Context, name: string): Promi
         () => false,
       )
     )
-      return { path: notAtHome(path), sha256 }
+      return { path: notAtHome(await inModelDir(path)), sha256 }
   }
   if (synthetic === undefined)
     throw new SeamError('FILE', `${file} is not in the folder of models (SEAMLINE_MODEL_DIR); put it there`)
@@ -66,6 +66,17 @@ export async function resolveModel({ ui, signal }: Context, name: string): Promi
       `${name} came out as ${made.sha256}, benchmarks/models.json says ${sha256}`,
     )
   return { path, sha256 }
+}
+
+/** Builds in other folders look in the folder of models only, so that a file from elsewhere is copied there. */
+async function inModelDir(path: string): Promise<string> {
+  const own = join(modelDir(), basename(path))
+  if (path === own) return own
+  const partial = `${own}.${process.pid}.partial`
+  await mkdir(modelDir(), { recursive: true })
+  await copyFile(path, partial)
+  await rename(partial, own)
+  return own
 }
 
 /** Home folders are often on a network, and figures from there are of that. */
