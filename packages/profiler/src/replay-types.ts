@@ -46,7 +46,7 @@ export interface StageStep {
   readonly arriving: readonly Cost[]
   readonly ready: Cost
   /** On the loop, once nothing stands in the way of the step any more. */
-  readonly starting: Cost
+  readonly starting: readonly Cost[]
   readonly decode: Cost
   readonly submit: Cost
   readonly compute: readonly Cost[]

@@ -170,7 +170,8 @@ export function replay(model: ReplayModel, options: ReplayOptions): ReplayResult
         atEngine.add(sequence)
         served.set(sequence, begun)
       }
-      const handedNs = atNs + onLoop(step.starting) + onLoop(step.decode)
+      let handedNs = atNs + onLoop(step.decode)
+      for (const cost of step.starting) handedNs += onLoop(cost)
       const startNs = Math.max(engineFreeNs, handedNs) + duration(step.submit)
       const loopCosts = [step.decode, ...step.finishing, ...(step.hidden?.frame.sending ?? [])]
       const beside = loopCosts.filter(isParallel)
