@@ -1,5 +1,6 @@
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { SpanPort } from '@seamline/core'
 import {
   type Attribution,
   alignClocks,
@@ -8,12 +9,22 @@ import {
   attributionTotals,
   type BytesRow,
   type Category,
+  type Change,
   type ClockAlignment,
+  type Cost,
   chromeTrace,
+  coalesced,
+  costsOf,
+  type FloorRow,
+  type Gains,
   type MetricRow,
   metrics,
   otel,
+  overlapped,
+  type Prediction,
+  portName,
   type Quantiles,
+  type ReplayModel,
   type RunMetrics,
   type RunSummary,
   type RunTrace,
@@ -21,11 +32,17 @@ import {
   reportData,
   reportHtml,
   runSummary,
+  type StructureRow,
+  type SummaryInputs,
+  scaled,
+  shrunk,
   speedscope,
   summaryJson,
+  type WhatIf,
   type WhatIfPrediction,
   type WhatIfRow,
   whatIf,
+  widened,
 } from '@seamline/profiler'
 import { colours, table, type Ui } from './ui.ts'
 
@@ -55,17 +72,24 @@ export function analyse(trace: RunTrace): Analysis {
     }
   }
   let predictions: readonly WhatIfRow[] = []
+  let others: Partial<Pick<SummaryInputs, 'structures' | 'floors'>> = {}
+  const decoded = trace.sequences.map(({ tokens }) => tokens.length - 1)
   if (attribution === undefined) missing.whatIf = 'there is no attribution'
+  else if (Math.max(0, ...decoded) < LEAST_DECODED)
+    missing.whatIf = `no sequence has ${LEAST_DECODED} tokens after its first: a time per token of fewer says nothing`
   else if (trace.settings.busyThreads > trace.settings.cores) {
     missing.whatIf = `${trace.settings.busyThreads} busy threads shared ${trace.settings.cores} cores: waiting for a CPU is not what another machine would do`
   } else {
-    const replayed = whatIf(replayModel(alignRun(trace, alignment)))
-    if (replayed.ok) predictions = replayed.predictions().flatMap(rowOf)
-    else missing.whatIf = replayed.reason
+    const model = replayModel(alignRun(trace, alignment))
+    const replayed = whatIf(model)
+    if (replayed.ok) {
+      predictions = replayed.predictions().flatMap(rowOf)
+      others = { structures: structuresOf(model, replayed), floors: floorsOf(model, replayed) }
+    } else missing.whatIf = replayed.reason
   }
   const bytes = bytesOf(trace, found)
   const summary = runSummary({
-    ...{ trace, alignment, whatIf: predictions, missing, bytes },
+    ...{ trace, alignment, whatIf: predictions, ...others, missing, bytes },
     ...(attribution === undefined ? {} : { attribution }),
     metrics: metricRows(found),
     verdict: verdictOf(trace, attribution, predictions),
@@ -107,25 +131,33 @@ export function printAnalysis(ui: Ui, { summary }: Analysis, dir: string): void 
     const { decode } = attribution
     ui.print(
       table(
-        ['where a token spends its time', 'at', 'per token', 'share'],
+        ['where a token after the first spends its time', 'at', 'link', 'per token', 'share'],
         decode.rows
           .filter(({ sharePct }) => sharePct >= LEAST_SHOWN_PCT)
-          .map(({ category, process, perTokenNs, sharePct }) => [
-            ...[
-              category,
-              processes[process]?.name ?? '',
-              shown(perTokenNs, 'ns'),
-              `${sharePct.toFixed(1)} %`,
-            ],
+          .map(({ category, process, port, perTokenNs, uncertainNs, sharePct }) => [
+            ...[category, processes[process]?.name ?? '', port === SpanPort.none ? '' : portName(port)],
+            perTokenNs < uncertainNs ? `≤ ${shown(perTokenNs + uncertainNs, 'ns')}` : shown(perTokenNs, 'ns'),
+            `${sharePct.toFixed(1)} %`,
           ]),
-        [2, 3],
+        [3, 4],
       ),
     )
     ui.print(
-      `without a name: ${decode.unattributedPct.toFixed(2)} % of all, median ${decode.unattributedMedianPct?.toFixed(2)} %, p95 ${decode.unattributedP95Pct?.toFixed(2)} % of a token`,
+      `without a name, of tokens after the first: ${decode.unattributedPct.toFixed(2)} % of all, median ${decode.unattributedMedianPct?.toFixed(2)} %, p95 ${decode.unattributedP95Pct?.toFixed(2)} % of a token`,
     )
   }
-  const gains = bestGains(summary.whatIf).slice(0, MOST_GAINS)
+  if (attribution !== null && attribution.first.tokens > 0) {
+    const { first } = attribution
+    const parts = first.rows
+      .slice(0, MOST_FIRST)
+      .map(({ category, sharePct }) => `${category} ${sharePct.toFixed(1)} %`)
+    ui.print(
+      `first tokens, ${shown(first.wallNs / first.tokens, 'ns')} from the request to the sample: ${parts.join(', ')}; without a name ${first.unattributedPct.toFixed(2)} %`,
+    )
+  }
+  const gains = bestGains(summary.whatIf)
+    .filter(({ gainPctRequeued }) => gainPctRequeued >= LEAST_GAIN_PCT)
+    .slice(0, MOST_GAINS)
   if (gains.length > 0) {
     ui.print()
     ui.print(
@@ -139,12 +171,99 @@ export function printAnalysis(ui: Ui, { summary }: Analysis, dir: string): void 
       ),
     )
   }
+  if (summary.structures.length > 0) {
+    ui.print()
+    ui.print(
+      table(
+        ['another structure', 'of', 'first token', 'tokens', 'throughput'],
+        summary.structures.map(({ change, where, ttftGainPct, tpotGainPct, throughputGainPct }) => [
+          ...[
+            change,
+            where,
+            ...[ttftGainPct, tpotGainPct, throughputGainPct].map((pct) => `${pct.toFixed(1)} %`),
+          ],
+        ]),
+        [2, 3, 4],
+      ),
+    )
+  }
   for (const [what, why] of Object.entries(summary.missing)) ui.print(`no ${what}: ${why}`)
   ui.print(`\nwritten to ${dir}; open report.html there`)
 }
 
+const LEAST_DECODED = 8
 const LEAST_SHOWN_PCT = 0.5
 const MOST_GAINS = 8
+const MOST_FIRST = 4
+const LEAST_GAIN_PCT = 0.05
+
+type Replayed = Extract<WhatIf, { ok: true }>
+
+/** The lesser of what the two policies predict: a gain that is promised is there either way. */
+function lesser({ frozen, requeued }: Prediction) {
+  const both = [frozen, requeued].flatMap((gains) => gains ?? [])
+  const least = (key: keyof Gains) => Math.min(...both.map((gains) => gains[key]))
+  return {
+    ttftGainPct: least('ttftPct'),
+    tpotGainPct: least('tpotPct'),
+    throughputGainPct: least('throughputPct'),
+  }
+}
+
+function structuresOf(model: ReplayModel, { predict }: Replayed): StructureRow[] {
+  const everywhere = { process: -1, port: -1 }
+  const spends = new Set([...costsOf(model)].filter(({ ns }) => ns > 0).map(({ category }) => category))
+  const changes: readonly (readonly [string, string, Change, boolean])[] = [
+    [
+      'the prompt follows what opens its sequence at once',
+      'coordinator',
+      scaled({ category: 'open', ...everywhere }, 0),
+      spends.has('open'),
+    ],
+    [
+      'twice as many steps on their way',
+      'between stages',
+      widened(-1, 2),
+      model.stages.some(({ window }) => window !== Infinity),
+    ],
+    [
+      'encoding beside the engine',
+      'every stage',
+      overlapped({ category: 'convert.encode', ...everywhere }),
+      spends.has('convert.encode'),
+    ],
+    [
+      'decoding beside the engine',
+      'every stage',
+      overlapped({ category: 'convert.decode', ...everywhere }),
+      spends.has('convert.decode'),
+    ],
+    ['two frames in one', 'hidden rows', coalesced(SpanPort.hiddenOut, 2), model.stages.length > 1],
+    ['half the bytes', 'hidden rows', shrunk(model, SpanPort.hiddenIn, 0.5), model.stages.length > 1],
+  ]
+  return changes.flatMap(([change, where, made, applies]) =>
+    applies ? [{ change, where, ...lesser(predict(made)) }] : [],
+  )
+}
+
+function floorsOf(model: ReplayModel, { predict }: Replayed): FloorRow[] {
+  const placeOf = ({ category, process, port }: Cost) => `${category} ${process} ${port}`
+  const least = new Map<string, number>()
+  const categories = new Set<Category>()
+  for (const cost of costsOf(model)) {
+    if (cost.ns === 0) continue
+    categories.add(cost.category)
+    least.set(placeOf(cost), Math.min(least.get(placeOf(cost)) ?? Infinity, cost.ns))
+  }
+  return [...categories]
+    .map((category) => {
+      const duration = (cost: Cost) =>
+        cost.category === category ? Math.min(cost.ns, least.get(placeOf(cost)) ?? 0) : cost.ns
+      const { ttftGainPct, tpotGainPct } = lesser(predict({ duration }))
+      return { category, ttftGainPct, tpotGainPct }
+    })
+    .sort((a, b) => b.tpotGainPct - a.tpotGainPct)
+}
 
 /** A policy that failed its gate predicts nothing: the other one stands for both. */
 function rowOf({
@@ -219,7 +338,9 @@ function verdictOf(
     .reduce((sum, { sharePct }) => sum + sharePct, 0)
   const gain = bestGains(rows).find(({ category }) => !COMPUTE.includes(category as Category))
   const stages =
-    slow === undefined ? '' : ` ${slow} computes much longer than the others, which wait for it (peer.slow).`
+    slow === undefined
+      ? ''
+      : ` ${slow} computes much longer than the others${settings.sequences > 1 ? ', which wait for it (peer.slow)' : ''}.`
   const seam =
     gain === undefined
       ? ''
@@ -231,23 +352,30 @@ function verdictOf(
   }
 }
 
-const COMPUTE: readonly Category[] = [
-  'compute.device',
-  'compute.submit',
-  'compute.sync',
-  'cpu.wait',
-  'sample',
-]
-/** A stage that computes so much longer than the next one is named. */
+const COMPUTE: readonly Category[] = ['compute.device', 'compute.submit', 'compute.sync', 'sample']
+/** A stage whose decode steps take so much longer than the next slowest one's, by the medians, is named. */
 const SLOW_FACTOR = 1.5
+const SLOW_NS = 1e6
 
-function slowStage(trace: RunTrace, { lanes }: Attribution): string | undefined {
-  const engines = lanes
-    .filter(({ lane }) => lane === 'engine')
-    .map(({ process, busyNs }) => ({ process, ns: busyNs['compute.device'] ?? 0 }))
+function slowStage(trace: RunTrace, { tokens }: Attribution): string | undefined {
+  const steps = new Map<number, number[]>()
+  for (const { index, segments } of tokens) {
+    if (index === 0) continue
+    for (const { category, process, startNs, endNs } of segments) {
+      if (category !== 'compute.device') continue
+      const known = steps.get(process)
+      if (known === undefined) steps.set(process, [endNs - startNs])
+      else known.push(endNs - startNs)
+    }
+  }
+  const [first, second] = [...steps]
+    .map(([process, lengths]) => {
+      lengths.sort((a, b) => a - b)
+      return { process, ns: lengths[lengths.length >> 1]! }
+    })
     .sort((a, b) => b.ns - a.ns)
-  const [first, second] = engines
-  if (first === undefined || second === undefined || first.ns < SLOW_FACTOR * second.ns) return undefined
+  if (first === undefined || second === undefined) return undefined
+  if (first.ns < SLOW_FACTOR * second.ns || first.ns - second.ns < SLOW_NS) return undefined
   return trace.processes[first.process]?.name
 }
 

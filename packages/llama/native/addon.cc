@@ -453,6 +453,9 @@ Napi::Object Init(Napi::Env env, Napi::Object exports) {
   process.Get("on").As<Napi::Function>().Call(
       process, {Napi::String::New(env, "exit"), Napi::Function::New(env, NativeStage::OnExit)});
   exports.Set("dieWithParent", Napi::Function::New(env, DieWithParent, "dieWithParent"));
+  exports.Set("nowNs", Napi::Function::New(
+                           env, [](const Napi::CallbackInfo &info) { return Napi::Number::New(info.Env(), now_ns()); },
+                           "nowNs"));
   exports.Set("release", SEAMLINE_LLAMA_RELEASE);
   exports.Set("napi", NAPI_VERSION);
   return exports;

@@ -9,6 +9,7 @@ import type {
   StepResult,
 } from '@seamline/core'
 import { SeamError, SpanName } from '@seamline/core'
+import { checkClocks } from './clocks.ts'
 import { findLibraries } from './libraries.ts'
 import type { NativeFacts, NativeStage } from './native.ts'
 import { loadAddon, nativeError } from './native.ts'
@@ -91,6 +92,7 @@ export async function llamaExecutor(options: LlamaExecutorOptions): Promise<Stag
   const inject = options.inject ?? ''
   if (first && inject !== '') throw new SeamError('USAGE', `inject is ${inject}; stage 0 takes tokens`)
   const addon = loadAddon()
+  checkClocks(() => addon.nowNs())
   const engine = `llama.cpp ${addon.release}`
   if (signal?.aborted) throw new SeamError('ABORTED', `loading of ${options.path} was aborted`)
   const native = new addon.Stage({

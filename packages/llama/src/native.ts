@@ -62,6 +62,8 @@ export interface NativeStage {
 
 export interface Addon extends AddonBuild {
   readonly Stage: new (options: NativeOptions) => NativeStage
+  /** The clock that steps are stamped with. */
+  nowNs(): number
   /** From now on the kernel kills this process with its parent, also while it is stopped. Linux; nothing elsewhere. */
   dieWithParent(): void
   /** On a thread of its own; `type` is a number of llama_ftype. Rejects as {@link NativeStage} does. */

@@ -37,6 +37,9 @@ const notDrawn: ReadonlySet<number> = new Set([
   SpanName.request,
   SpanName.memory,
   SpanName.wireBytes,
+  // Hundreds, one beside the other: what they tell stands in the table of clocks.
+  SpanName.probe,
+  SpanName.calibration,
 ])
 
 const engine: ReadonlySet<number> = new Set([SpanName.compute, SpanName.sample, SpanName.cpuWait])
@@ -46,6 +49,7 @@ function trackName(span: TrackSpan): string {
   switch (span.name) {
     case SpanName.stageQueue:
     case SpanName.creditWait:
+    case SpanName.open:
     case SpanName.submit:
     case SpanName.resume:
       return 'queue'
@@ -58,8 +62,6 @@ function trackName(span: TrackSpan): string {
       return `relay direction ${span.port}`
     case SpanName.gc:
       return 'gc'
-    case SpanName.probe:
-      return 'probes'
     case SpanName.loopCpuWait:
       return 'event loop without a CPU'
     default:
@@ -67,16 +69,7 @@ function trackName(span: TrackSpan): string {
   }
 }
 
-const trackOrder = [
-  'engine',
-  'event loop',
-  'queue',
-  'link',
-  'relay',
-  'gc',
-  'event loop without a CPU',
-  'probes',
-]
+const trackOrder = ['engine', 'event loop', 'queue', 'link', 'relay', 'gc', 'event loop without a CPU']
 
 /** Reading of the last stage's clock when that of `process` read `ns`, to the nearest ns; monotone in `ns`. */
 export function toCommonNs(alignment: ClockAlignment, process: number, ns: number): number {

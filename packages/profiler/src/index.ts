@@ -23,6 +23,7 @@ export {
 export { type ChromeTrace, chromeTrace } from './export-chrome.ts'
 export { type OtelTraces, otel } from './export-otel.ts'
 export { type SpeedscopeFile, speedscope } from './export-speedscope.ts'
+export { portName } from './export-tracks.ts'
 export { type Instruments, peakRssBytes, processInstruments, spanCostNs } from './instruments.ts'
 export { type LiveFrame, renderLive } from './live.ts'
 export {
@@ -42,9 +43,12 @@ export { type SpanRing, type SpanRingOptions, spanRing } from './span-ring.ts'
 export {
   attributionTotals,
   type BytesRow,
+  type FloorRow,
   type MetricRow,
   type RunSummary,
   runSummary,
+  type StructureRow,
+  type SummaryInputs,
   summaryJson,
   type WhatIfRow,
 } from './summary.ts'

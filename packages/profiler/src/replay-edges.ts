@@ -1,43 +1,59 @@
 import { SpanName, SpanPort, spanTag, spanTagParts } from '@seamline/core'
 import type { AlignedRun } from './aligned.ts'
 import { placed } from './clock-map.ts'
-import type { Cost, Frame, RequestModel } from './replay-types.ts'
+import { granting } from './replay-credit.ts'
+import type { Cost, Credit, Frame, RequestModel } from './replay-types.ts'
 import type { Message, ProcessIndex, RunIndex } from './steps.ts'
 
-/** The window of the link behind stage `s`, from the most steps that were beyond it at once, where credit was ever missing. */
+/**
+ * How many steps the link behind stage `s` lets be on their way, where that ever kept one from beginning. The receiver grants half of the
+ * window at a time, so that the first steps of a record meet what was left of the grant before.
+ */
 export function credit(
   { run, alignment }: AlignedRun,
   s: number,
   leads: readonly (readonly { readonly tag: number; readonly startedNs: number }[])[],
-): { readonly window: number; readonly creditNs: number } {
+): Credit {
   const at = run.stages[s]!
   const behind = run.stages[s + 1]
-  const free = { window: Infinity, creditNs: 0 }
+  const free = { window: Infinity, granted: Infinity, creditNs: 0 }
   if (behind === undefined) return free
-  const blocked = new Set(
-    leads[s]!.map(({ tag }) => tag).filter((tag) => at.find(SpanName.creditWait, tag) !== undefined),
-  )
-  if (blocked.size === 0) return free
+  const placedAt = (where: ProcessIndex, ns: number) => placed(alignment.maps[where.process]!, ns)
   const next = sampledBy(run)
-  const releases = leads[s + 1]!.map(({ tag }) =>
-    placed(alignment.maps[behind.process]!, leftNs(behind, tag, next(tag))),
-  ).sort((a, b) => a - b)
+  const releases = leads[s + 1]!.map(({ tag }) => placedAt(behind, leftNs(behind, tag, next(tag))))
+  releases.sort((a, b) => a - b)
   const starts = leads[s]!.map(({ tag, startedNs }) => ({
-    atNs: placed(alignment.maps[at.process]!, startedNs),
-    isBlocked: blocked.has(tag),
+    atNs: placedAt(at, startedNs),
+    isBlocked: at.find(SpanName.creditWait, tag) !== undefined,
   }))
-  let window = 1
+  const granted = starts.findIndex(({ isBlocked }) => isBlocked)
+  if (granted === -1) return free
+  const wayNs = Math.max(
+    0,
+    Math.min(
+      ...leads[s + 1]!.map(({ tag }) => {
+        const { sentNs, firstNs } = run.hiddenMessage(s + 1, tag)
+        return sentNs === undefined || firstNs === undefined
+          ? Infinity
+          : placedAt(behind, firstNs) - placedAt(at, sentNs)
+      }),
+    ),
+  )
+  // No step begins beyond the window, and credit comes no faster than hidden rows go.
+  let window = Math.max(1, granted)
   let released = 0
-  for (const [n, { atNs, isBlocked }] of starts.entries()) {
-    while (released < releases.length && releases[released]! <= atNs) released++
-    if (isBlocked) window = Math.max(window, n + 1 - released)
+  for (const [n, { atNs }] of starts.entries()) {
+    while (released < releases.length && releases[released]! + wayNs <= atNs) released++
+    window = Math.max(window, n + 1 - released)
   }
+  const grants = granting(window, granted)
+  const limits = releases.map((atNs) => ({ atNs, limit: grants.release() }))
   const delays = starts.flatMap(({ atNs, isBlocked }, n) => {
-    const release = releases[n - window]
-    return isBlocked && release !== undefined && release <= atNs ? [atNs - release] : []
+    const last = limits.find(({ limit }) => limit > n)
+    return isBlocked && last !== undefined && last.atNs <= atNs ? [atNs - last.atNs] : []
   })
-  // Credit may come for several steps at once; what it takes alone is seen where it was the last thing missing.
-  return { window, creditNs: delays.length === 0 ? 0 : Math.min(...delays) }
+  // Some waited for more than credit; what that takes alone is seen where it was the last thing missing.
+  return { window, granted, creditNs: delays.length === 0 ? 0 : Math.min(...delays) }
 }
 
 /** The tag of the token that a row brings about; undefined for the rows of a prompt before its last chunk. */

@@ -139,14 +139,11 @@ export function replayModel(aligned: AlignedRun): ReplayModel {
         ...{ stage: s, rows, isDecode, order },
         sequences: rows.map((row) => spanTagParts(row).sequence),
         arriving: arrivals.map((row) => spanCost(at, SpanName.dispatch, row, inPort)),
-        ready: cost('stage.queue', at, SpanPort.none, 0),
-        starting: cost(
-          'dispatch',
-          at,
-          SpanPort.none,
-          (s === 0 && rows.length > 1 ? 0 : startingNs(s, at, tag)) +
-            spanCost(at, SpanName.dispatch, tag, SpanPort.none).ns,
-        ),
+        ready: cost('stage.queue', at, inPort, 0),
+        starting: [
+          cost('stage.queue', at, SpanPort.none, s === 0 && rows.length > 1 ? 0 : startingNs(s, at, tag)),
+          spanCost(at, SpanName.dispatch, tag, SpanPort.none),
+        ],
         decode: spanCost(at, SpanName.codecDecode, tag, SpanPort.hiddenIn),
         submit: cost('compute.submit', at, SpanPort.none, submitNs),
         compute: [

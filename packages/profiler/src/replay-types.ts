@@ -46,7 +46,7 @@ export interface StageStep {
   readonly arriving: readonly Cost[]
   readonly ready: Cost
   /** On the loop, once nothing stands in the way of the step any more. */
-  readonly starting: Cost
+  readonly starting: readonly Cost[]
   readonly decode: Cost
   readonly submit: Cost
   readonly compute: readonly Cost[]
@@ -79,11 +79,17 @@ export interface RequestModel {
   readonly emittedNs: readonly number[]
 }
 
-export interface StageModel {
-  readonly process: number
-  /** Steps that may be on their way to the next stage, and how long after one has left that is known. */
+export interface Credit {
+  /** Steps that may be on their way to the next stage. */
   readonly window: number
+  /** Steps that may begin before the first one is done with there. */
+  readonly granted: number
+  /** How long it takes until the sender has a grant. */
   readonly creditNs: number
+}
+
+export interface StageModel extends Credit {
+  readonly process: number
 }
 
 /** Everything that {@link replay} needs, taken from a trace once. */

@@ -1,4 +1,5 @@
 import { eventQueue } from './event-queue.ts'
+import { granting } from './replay-credit.ts'
 import type { Cost, Frame, ReplayModel, RequestModel, StageStep } from './replay-types.ts'
 
 /**
@@ -122,8 +123,12 @@ export function replay(model: ReplayModel, options: ReplayOptions): ReplayResult
   }
 
   function stage(s: number) {
-    const { process, creditNs } = model.stages[s]!
-    const window = options.window?.(model.stages[s]!.window, s) ?? model.stages[s]!.window
+    const { process, creditNs, window: recorded, granted } = model.stages[s]!
+    const window = options.window?.(recorded, s) ?? recorded
+    const grants = granting(window, window === recorded ? granted : window)
+    /** Steps for the next stage that may have begun, and that have. */
+    let limit = grants.limit
+    let sent = 0
     const order = steps.filter((step) => step.stage === s).sort((a, b) => a.order - b.order)
     const atEngine = new Set<number>()
     const served = new Map<number, number>()
@@ -131,7 +136,6 @@ export function replay(model: ReplayModel, options: ReplayOptions): ReplayResult
     let queue: StageStep[] = []
     let begun = 0
     let inFlight = 0
-    let outstanding = 0
     let engineFreeNs = 0
 
     function next(): StageStep | undefined {
@@ -152,7 +156,7 @@ export function replay(model: ReplayModel, options: ReplayOptions): ReplayResult
 
     function poke(atNs: number): number {
       let cursorNs = atNs
-      while (inFlight < MOST_AT_ENGINE && queue.length > 0 && outstanding < window) {
+      while (inFlight < MOST_AT_ENGINE && queue.length > 0 && sent < limit) {
         const step = next()
         if (step === undefined) break
         cursorNs = start(step, cursorNs)
@@ -164,13 +168,14 @@ export function replay(model: ReplayModel, options: ReplayOptions): ReplayResult
       queue = queue.filter((other) => other !== step)
       begun++
       inFlight++
-      if (step.hidden !== undefined) outstanding++
+      if (step.hidden !== undefined) sent++
       if (s === 0 && step.isDecode) groups.add(step)
       for (const sequence of step.sequences) {
         atEngine.add(sequence)
         served.set(sequence, begun)
       }
-      const handedNs = atNs + onLoop(step.starting) + onLoop(step.decode)
+      let handedNs = atNs + onLoop(step.decode)
+      for (const cost of step.starting) handedNs += onLoop(cost)
       const startNs = Math.max(engineFreeNs, handedNs) + duration(step.submit)
       const loopCosts = [step.decode, ...step.finishing, ...(step.hidden?.frame.sending ?? [])]
       const beside = loopCosts.filter(isParallel)
@@ -246,13 +251,12 @@ export function replay(model: ReplayModel, options: ReplayOptions): ReplayResult
         for (const group of groups) if (group.sequences.includes(sequence)) groups.delete(group)
       },
       released(atNs: number) {
-        if (window === Infinity) {
-          outstanding = 0
-          return
-        }
+        const before = grants.limit
+        const after = grants.release()
+        if (after === before) return
         events.push(atNs + creditNs, () =>
           post(process, (atNs) => {
-            outstanding--
+            limit = Math.max(limit, after)
             return poke(atNs)
           }),
         )

@@ -35,6 +35,22 @@ export interface WhatIfRow {
 }
 
 /** Bytes of one link, summed over the run, at the four layers; null where a layer was not measured. */
+/** What a change of structure would bring: no duration gets shorter, something happens at another time or once instead of often. */
+export interface StructureRow {
+  readonly change: string
+  readonly where: string
+  readonly ttftGainPct: number
+  readonly tpotGainPct: number
+  readonly throughputGainPct: number
+}
+
+/** Removing a category down to the smallest that was seen of it at each place in this run. */
+export interface FloorRow {
+  readonly category: string
+  readonly ttftGainPct: number
+  readonly tpotGainPct: number
+}
+
 export interface BytesRow {
   readonly from: string
   readonly to: string
@@ -60,6 +76,8 @@ export interface SummaryInputs {
   readonly verdict: VerdictText
   readonly metrics: readonly MetricRow[]
   readonly whatIf?: readonly WhatIfRow[]
+  readonly structures?: readonly StructureRow[]
+  readonly floors?: readonly FloorRow[]
   readonly bytes?: readonly BytesRow[]
   readonly commands: readonly (readonly string[])[]
   readonly limits: readonly string[]
@@ -75,6 +93,8 @@ export interface AttributionRow {
   readonly totalNs: number
   readonly perTokenNs: number
   readonly sharePct: number
+  /** Half of the width of what the clocks allow for {@link perTokenNs}: a smaller figure is only a bound. 0 within one process. */
+  readonly uncertainNs: number
 }
 
 export interface AttributionTotals {
@@ -133,6 +153,8 @@ export interface RunSummary {
   } | null
   readonly lanes: readonly LaneAttribution[]
   readonly whatIf: readonly WhatIfRow[]
+  readonly structures: readonly StructureRow[]
+  readonly floors: readonly FloorRow[]
   readonly clocks: readonly ClockRow[]
   readonly closures: ClockAlignment['closures']
   readonly memory: readonly { readonly process: number; readonly peakRssBytes: number }[]
@@ -176,6 +198,8 @@ export function runSummary(inputs: SummaryInputs): RunSummary {
           },
     lanes: attribution?.lanes ?? [],
     whatIf: inputs.whatIf ?? [],
+    structures: inputs.structures ?? [],
+    floors: inputs.floors ?? [],
     clocks: (alignment?.maps ?? []).map((map) => ({
       process: map.process,
       offsetNs: map.offsetNs,
@@ -222,18 +246,24 @@ function canonical(value: unknown): unknown {
 
 /** Sums segments by category and place. The rows' totals add up to the tokens' wall time exactly. */
 export function attributionTotals(tokens: Attribution['tokens']): AttributionTotals {
-  const rows = new Map<string, { category: Category; process: number; port: number; totalNs: number }>()
+  const rows = new Map<
+    string,
+    { category: Category; process: number; port: number; totalNs: number; uncertainNs: number }
+  >()
   const shares: number[] = []
   const hiddenNs: Record<string, number> = {}
   let wallNs = 0
   let unattributedNs = 0
   for (const token of tokens) {
     let unknownNs = 0
-    for (const { category, process, port, startNs, endNs } of token.segments) {
+    for (const { category, process, port, startNs, endNs, uncertainNs } of token.segments) {
       const key = `${category}/${process}/${port}`
       const row = rows.get(key)
-      if (row === undefined) rows.set(key, { category, process, port, totalNs: endNs - startNs })
-      else row.totalNs += endNs - startNs
+      if (row === undefined) rows.set(key, { category, process, port, totalNs: endNs - startNs, uncertainNs })
+      else {
+        row.totalNs += endNs - startNs
+        row.uncertainNs = Math.max(row.uncertainNs, uncertainNs)
+      }
       if (category === 'UNATTRIBUTED') unknownNs += endNs - startNs
     }
     for (const [category, ns] of Object.entries(token.hiddenNs))
@@ -283,6 +313,9 @@ function marksOf(trace: RunTrace, attribution: Attribution | undefined): string[
     settings.busyThreads > settings.cores
       ? `${settings.busyThreads} threads were busy on ${settings.cores} cores: times include waits for a CPU.`
       : '',
+    starvedPct(attribution) > MOST_STARVED_PCT
+      ? `Engines waited ${starvedPct(attribution).toFixed(1)} % of a token for a CPU: more wanted to run than there are cores, and times hold for this machine only.`
+      : '',
     dropped > 0 ? `${dropped} spans were lost: no attribution can be trusted.` : '',
     (attribution?.causalityViolations ?? 0) > 0
       ? `${attribution?.causalityViolations} messages arrived before they were sent, by every clock that the probes allow.`
@@ -294,6 +327,16 @@ function marksOf(trace: RunTrace, attribution: Attribution | undefined): string[
       ? `${attribution?.omitted.length} tokens are left out: the trace lacks their beginning or end.`
       : '',
   ].filter((mark) => mark !== '')
+}
+
+/** A share of waiting for a CPU that another machine would not have. */
+const MOST_STARVED_PCT = 5
+
+function starvedPct(attribution: Attribution | undefined): number {
+  const { rows } = attributionTotals((attribution?.tokens ?? []).filter(({ index }) => index > 0))
+  return rows
+    .filter(({ category }) => category === 'cpu.wait')
+    .reduce((sum, { sharePct }) => sum + sharePct, 0)
 }
 
 function compare(a: string, b: string): number {

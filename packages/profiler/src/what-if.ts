@@ -142,7 +142,7 @@ function refusal(gates: readonly ReplayGate[]): string {
   )
   return (
     `a replay of the recorded durations misses the makespan and the times of tokens (95th percentile) by ${found.join(', ')}; ` +
-    `${MAKESPAN_ERROR_PCT} % and ${TOKEN_ERROR_PCT} % are allowed: something that took time was not recorded`
+    `${MAKESPAN_ERROR_PCT} % and ${TOKEN_ERROR_PCT} % are allowed: something that took time was not recorded, or waited for a CPU that others had`
   )
 }
 
@@ -252,7 +252,8 @@ function* frameCosts({ sending, queue, early, first, rest, header, receiving }: 
   yield* receiving
 }
 
-function* costsOf({ steps, requests }: ReplayModel): Generator<Cost> {
+/** Every duration of the model. */
+export function* costsOf({ steps, requests }: ReplayModel): Generator<Cost> {
   for (const { chunks } of requests) {
     for (const { before, frame } of chunks) {
       yield* before
@@ -263,7 +264,7 @@ function* costsOf({ steps, requests }: ReplayModel): Generator<Cost> {
     yield* step.arriving
     yield* [
       step.ready,
-      step.starting,
+      ...step.starting,
       step.decode,
       step.submit,
       ...step.compute,
@@ -341,7 +342,8 @@ const injected: Readonly<Record<InjectionPlace, (cost: Cost) => boolean>> = {
   'sender queue': ({ category, port }) => category === 'send.queue' && ringOut.has(port),
   wire: ({ category, port }) => category === 'wire.first' && ringIn.has(port),
   relay: ({ category }) => category === 'relay.queue',
-  'stage queue': ({ category }) => category === 'stage.queue',
+  // On arrival; what is charged to no port is the runtime's own way to the engine.
+  'stage queue': ({ category, port }) => category === 'stage.queue' && port !== SpanPort.none,
   compute: ({ category }) => category === 'compute.device',
   emit: ({ category }) => category === 'emit',
   open: ({ category }) => category === 'open',

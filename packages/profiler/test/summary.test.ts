@@ -29,7 +29,7 @@ describe('runSummary', () => {
   })
 
   it('adds up a token by hand', () => {
-    const segment = { process: 1, port: 0, bytes: 0, uncertainNs: 0 }
+    const segment = { process: 1, port: 0, bytes: 0, uncertainNs: 30 }
     const totals = attributionTotals([
       {
         sequence: 0,
@@ -50,8 +50,14 @@ describe('runSummary', () => {
       tokens: 1,
       wallNs: 1000,
       rows: [
-        { category: 'compute.device', process: 1, port: 0, totalNs: 950, perTokenNs: 950, sharePct: 95 },
-        { category: 'UNATTRIBUTED', process: 1, port: 0, totalNs: 50, perTokenNs: 50, sharePct: 5 },
+        {
+          ...{ category: 'compute.device', process: 1, port: 0 },
+          ...{ totalNs: 950, perTokenNs: 950, sharePct: 95, uncertainNs: 30 },
+        },
+        {
+          ...{ category: 'UNATTRIBUTED', process: 1, port: 0 },
+          ...{ totalNs: 50, perTokenNs: 50, sharePct: 5, uncertainNs: 30 },
+        },
       ],
       unattributedNs: 50,
       unattributedPct: 5,

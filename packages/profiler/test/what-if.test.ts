@@ -2,6 +2,8 @@ import { SpanName, SpanPort } from '@seamline/core'
 import { describe, expect, it } from 'vitest'
 import {
   alignRun,
+  attribute,
+  attributionTotals,
   type Category,
   coalesced,
   type InjectionPlace,
@@ -172,6 +174,19 @@ describe.each([1, 4])('work on the loops with %i sequences in flight', (sequence
       const prediction = predict(scaled({ category, process: -1, port: -1 }, factor))
       const scale = (draw: Draw) => (draw.category === category ? factor : 1)
       expectGain(run, { ...run, scale }, prediction)
+    }
+  })
+
+  it.runIf(sequences === 1)('gains as much as the attribution charges to a category, and no more', () => {
+    const { trace, alignment } = simulate(run)
+    const { tokens } = attribute(trace, alignment)
+    const { rows } = attributionTotals(tokens.filter(({ index }) => index > 0))
+    for (const category of new Set(rows.map((row) => row.category))) {
+      const own = rows.filter((row) => row.category === category)
+      const sharePct = own.reduce((sum, row) => sum + row.sharePct, 0)
+      const { tpotPct } = predicting(run).predict(scaled({ category, process: -1, port: -1 }, 0)).frozen!
+      expect(tpotPct, category).toBeLessThan((100 * sharePct) / (100 - sharePct) + 0.5)
+      expect(tpotPct, category).toBeGreaterThan((100 * sharePct) / (100 - sharePct) - 2)
     }
   })
 

@@ -181,6 +181,8 @@ function linkCore(
   let decoder: FrameDecoder | undefined
   let handler: LinkHandler | undefined
   let sentSteps = 0
+  /** Counted and not handed over yet, because an experiment holds them. */
+  let heldSteps = 0
   let receivedSteps = 0
   let lastHeardNs = clock.nowNs()
   let inPayload = false
@@ -313,7 +315,10 @@ function linkCore(
   let looks = 0
   const sendBeat = () => {
     const { completedSteps, busyNs } = settings.pulse()
-    link.send({ kind: 'heartbeat', sentNs: clock.nowNs(), sentSteps, completedSteps, busyNs })
+    link.send({
+      ...{ kind: 'heartbeat', sentNs: clock.nowNs(), completedSteps, busyNs },
+      sentSteps: sentSteps - heldSteps,
+    })
   }
   const beat = setInterval(() => {
     if (looks++ % LOOKS_PER_BEAT === 0) sendBeat()
@@ -425,7 +430,9 @@ function linkCore(
       return sentNs
     }
     if (kind !== 'tensor' || holdSendMs === 0) return hand()
+    heldSteps++
     setTimeout(() => {
+      heldSteps--
       to.span(SpanName.injected, sendNs, clock.nowNs(), tag, 0)
       hand()
     }, holdSendMs)

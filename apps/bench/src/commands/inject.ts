@@ -31,6 +31,7 @@ const EXPECTED: Readonly<Record<Place, readonly string[]>> = {
   framing: ['frame.encode'],
   'sender-queue': ['send.queue'],
   wire: ['wire.first', 'wire.rest'],
+  // The coordinator's links go through the same relay.
   relay: ['relay.in', 'relay.queue', 'relay.out'],
   'stage-queue': ['stage.queue'],
   compute: ['compute.device'],
@@ -42,7 +43,10 @@ const EXPECTED: Readonly<Record<Place, readonly string[]>> = {
 /** How often a decoded token meets the delay; everywhere else once. */
 const TIMES: Partial<Readonly<Record<Place, number>>> = { relay: 2 }
 
-/** The place of a delay must account for it within this share. */
+/** Where a delay shows besides, because the same thing is on another way too. */
+const ALSO: Partial<Readonly<Record<Place, readonly string[]>>> = { relay: [DELIVERY, 'open'] }
+
+/** The place of a delay must account for it within this share; elsewhere no more than this share of it beyond the spread of undisturbed runs. */
 const TOLERANCE = 0.1
 
 /** What a run says of a mean decoded token, in ns by category. */
@@ -86,9 +90,15 @@ export async function inject(
         ),
       }))
       .sort((a, b) => b.beyondNs - a.beyondNs)
-    const ok = Math.abs(share - 1) <= TOLERANCE
+    const sums = quiet.map(sum)
+    // A run has one occasion of it: how much that varies by itself counts.
+    const spreadNs = place === 'open' ? Math.max(...sums) - Math.min(...sums) : 0
+    const isFound = Math.abs(shownNs - injectedNs) <= Math.max(TOLERANCE * injectedNs, spreadNs)
+    const allowed = ALSO[place] ?? []
+    const stray = strays.find(({ category }) => !allowed.includes(category))
+    const clean = stray === undefined || stray.beyondNs <= TOLERANCE * injectedNs
+    const ok = isFound && clean
     if (!ok) failed += 1
-    const stray = strays[0]
     ui.record({
       ...{
         type: 'injection',
@@ -107,7 +117,7 @@ export async function inject(
     rows.push(
       `${place.padEnd(15)} ${us(injectedNs)} ${us(shownNs)} ${share.toFixed(3).padStart(7)}  ${expected.join(' + ').padEnd(36)} ` +
         `${stray === undefined || stray.beyondNs <= 0 ? 'within the spread' : `${stray.category} ${us(stray.beyondNs).trim()} beyond its spread`}` +
-        `${ok ? '' : colours.red('  NOT WITHIN 10 %')}`,
+        `${isFound ? '' : colours.red('  NOT WITHIN 10 %')}${clean ? '' : colours.red('  ELSEWHERE TOO')}`,
     )
   }
   ui.print(`place             injected      shown   share  in                                   elsewhere`)

@@ -72,7 +72,7 @@ export function reportData(
   const names = [...spanNames]
   const nameIndex = new Map(names.map(([value], index) => [value, index]))
 
-  const all = tracks(trace, alignment).filter((track) => track.name !== 'probes')
+  const all = tracks(trace, alignment)
   const starts = all.flatMap((track) => track.spans.map((span) => span.startNs)).sort((a, b) => a - b)
   const cutNs = starts[maxTrackSpans] ?? Number.POSITIVE_INFINITY
 

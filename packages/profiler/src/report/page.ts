@@ -226,7 +226,7 @@ function attributionTable(summary: RunSummary, key: 'decode' | 'first', name: st
   const head = ['What', 'Where', ['A token'], ['Share'], '', ['Total']] as const
   const rows = totals.rows.map((row, at) => {
     const group = groupOf(row.category)
-    return html`<tr><td><span class="key ${group}" style="--c:var(--${group})"></span>${categoryLabel(row.category)} <code class="sub">${row.category}</code></td><td>${placeOf(summary, row.category, row.process, row.port)}</td><td class="r">${num(row.perTokenNs, formatNs, `${path}.rows.${at}.perTokenNs`, 'Mean over tokens')}</td><td class="r">${num(row.sharePct, formatPct, `${path}.rows.${at}.sharePct`)}</td><td class="grow" aria-hidden="true"><svg width="100%" height="10"><rect width="${((100 * row.sharePct) / top).toFixed(2)}%" height="10" rx="2" style="${fill(group)}"/></svg></td><td class="r">${num(row.totalNs, formatNs, `${path}.rows.${at}.totalNs`)}</td></tr>`
+    return html`<tr><td><span class="key ${group}" style="--c:var(--${group})"></span>${categoryLabel(row.category)} <code class="sub">${row.category}</code></td><td>${placeOf(summary, row.category, row.process, row.port)}</td><td class="r">${perToken(row, `${path}.rows.${at}.perTokenNs`)}</td><td class="r">${num(row.sharePct, formatPct, `${path}.rows.${at}.sharePct`)}</td><td class="grow" aria-hidden="true"><svg width="100%" height="10"><rect width="${((100 * row.sharePct) / top).toFixed(2)}%" height="10" rx="2" style="${fill(group)}"/></svg></td><td class="r">${num(row.totalNs, formatNs, `${path}.rows.${at}.totalNs`)}</td></tr>`
   })
   // Unattributed time is never among what is folded away.
   const shown = rows.filter((_, at) => at < mainRows || totals.rows[at]!.category === 'UNATTRIBUTED')
@@ -241,6 +241,13 @@ function attributionTable(summary: RunSummary, key: 'decode' | 'first', name: st
     shown,
     html`${rest}<tr><td>All</td><td>${num(totals.tokens, formatCount, `${path}.tokens`)} tokens</td><td class="r"><span class="n" title="wallNs / tokens">${formatNs(totals.wallNs / totals.tokens)}</span></td><td class="r">100 %</td><td></td><td class="r">${num(totals.wallNs, formatNs, `${path}.wallNs`)}</td></tr>`,
   )}${folded.length > 0 && html`<details><summary>The ${folded.length} smaller ones</summary>${table(`${name}, smaller ones`, head, folded)}</details>`}`
+}
+
+/** Less than what the clocks can be off by is only a bound. */
+function perToken({ perTokenNs, uncertainNs }: AttributionTotals['rows'][number], path: string): Html {
+  return perTokenNs >= uncertainNs
+    ? num(perTokenNs, formatNs, path, 'Mean over tokens')
+    : html`≤ ${num(perTokenNs + uncertainNs, formatNs, path, `${perTokenNs} ns, and the clocks can be off by ${uncertainNs} ns`)}`
 }
 
 function lanes(summary: RunSummary, data: ReportData): Html {
@@ -289,6 +296,28 @@ function whatIf(summary: RunSummary): Html {
       const group = groupOf(row.category)
       return html`<tr><td><span class="key ${group}" style="--c:var(--${group})"></span>${categoryLabel(row.category)}</td><td>${placeOf(summary, row.category, row.process, row.port)}</td>${reductions.map((pct) => cell(at.get(pct)))}</tr>`
     }),
+  )}${summary.floors.length > 0 && floors(summary)}${summary.structures.length > 0 && structures(summary)}`
+}
+
+function floors(summary: RunSummary): Html {
+  return html`<h3>Down to the smallest that this run has at each place</h3>${table(
+    'Floors',
+    ['What', ['First token sooner'], ['Tokens faster']],
+    summary.floors.map((row, at) => {
+      const group = groupOf(row.category)
+      return html`<tr><td><span class="key ${group}" style="--c:var(--${group})"></span>${categoryLabel(row.category)}</td><td class="r">${num(row.ttftGainPct, formatPct, `floors.${at}.ttftGainPct`, 'Predicted by replay, not measured')}</td><td class="r">${num(row.tpotGainPct, formatPct, `floors.${at}.tpotGainPct`, 'Predicted by replay, not measured')}</td></tr>`
+    }),
+  )}`
+}
+
+function structures(summary: RunSummary): Html {
+  return html`<h3>Another structure</h3>${table(
+    'Other structures',
+    ['Change', 'Where', ['First token sooner'], ['Tokens faster'], ['Throughput']],
+    summary.structures.map(
+      (row, at) =>
+        html`<tr><td>${row.change}</td><td>${row.where}</td>${(['ttftGainPct', 'tpotGainPct', 'throughputGainPct'] as const).map((key) => html`<td class="r">${num(row[key], formatPct, `structures.${at}.${key}`, 'Predicted by replay, not measured')}</td>`)}</tr>`,
+    ),
   )}`
 }
 
