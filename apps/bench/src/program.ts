@@ -4,11 +4,14 @@ import { Command, CommanderError, InvalidArgumentError } from 'commander'
 import { type Place, places } from 'seamline/profile'
 import { createCatalogue } from './catalogue.ts'
 import { interruptible, wholeNumber } from './command.ts'
+import { compareCommand } from './commands/compare.ts'
 import { type InjectOptions, inject } from './commands/inject.ts'
 import { type LevelsOptions, levels } from './commands/levels.ts'
+import { lockCommand } from './commands/lock.ts'
 import { profileCommand } from './commands/profile.ts'
 import { recordCommand } from './commands/record.ts'
 import { type RunOptions, run } from './commands/run.ts'
+import { selectCommand } from './commands/select.ts'
 import { EXIT_CODE_HELP, ExitCode } from './exit-codes.ts'
 import { createPeers } from './peers.ts'
 import { createUi, reportError } from './ui.ts'
@@ -42,6 +45,9 @@ function createProgram(): Command {
   program.addCommand(profileCommand())
   program.addCommand(injectCommand())
   program.addCommand(levelsCommand())
+  program.addCommand(compareCommand())
+  program.addCommand(lockCommand())
+  program.addCommand(selectCommand())
   program.addCommand(recordCommand(), { hidden: true })
   program.addHelpText(
     'after',

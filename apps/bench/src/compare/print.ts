@@ -11,7 +11,9 @@ export function comparisonText(comparison: Comparison): string {
     valueText(row.metric, row.a),
     valueText(row.metric, row.b),
     row.effectPct === null ? '—' : signedPct(row.effectPct),
-    row.lowPct === null || row.highPct === null ? '—' : `${signedPct(row.lowPct)} … ${signedPct(row.highPct)}`,
+    row.lowPct === null || row.highPct === null
+      ? '—'
+      : `${signedPct(row.lowPct)} … ${signedPct(row.highPct)}`,
     row.aa === null ? '—' : `${signedPct(row.aa.lowPct)} … ${signedPct(row.aa.highPct)}`,
     coloured(row.verdict),
     row.note ?? '',

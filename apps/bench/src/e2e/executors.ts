@@ -1,6 +1,6 @@
 import { SeamError } from '@seamline/core'
 import type { RunTrace } from '@seamline/profiler'
-import { chainOf, createUi, promptsOf, recordRun } from 'seamline/profile'
+import { chainOf, createUi, type Injection, places, promptsOf, recordRun } from 'seamline/profile'
 import type { Context } from '../command.ts'
 import type { PipelineCell } from '../session/cell.ts'
 import type { ExternalFigures } from '../session/record.ts'
@@ -29,8 +29,15 @@ export async function recordPipeline(
     ...{ chunk: cell.chunk, ctx: cell.ctx, threads: cell.threads },
     ...{ embedding: cell.embedding ?? 0, k, liveness: 5000, progressDeadline: 60_000 },
   })
+  const inject = injectionOf(cell)
   return recordRun(context, {
-    ...{ local, prompts: promptsOf(k, promptTokens, vocabulary), tokens, warmupTokens, level },
+    ...{
+      local: inject === undefined ? local : { ...local, inject },
+      prompts: promptsOf(k, promptTokens, vocabulary),
+      tokens,
+      warmupTokens,
+      level,
+    },
     settings: { ...settings, command: ['bench', 'record'], model: cell.model ?? cell.executor },
   })
 }
@@ -41,4 +48,16 @@ export function recordExternal(
   _model: string,
 ): Promise<ExternalFigures> {
   throw new SeamError('UNSUPPORTED', 'executor llama-rpc is not there yet')
+}
+
+function injectionOf({ injection }: PipelineCell): { stage: number; injection: Injection } | undefined {
+  if (injection === null) return undefined
+  const { stage, delayMs } = injection
+  const place = places.find((known) => known === injection.place)
+  if (place === undefined)
+    throw new SeamError(
+      'USAGE',
+      `no delay can be put into ${injection.place}; places are ${places.join(', ')}`,
+    )
+  return { stage, injection: { place, delayMs } }
 }

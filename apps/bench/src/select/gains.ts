@@ -29,20 +29,37 @@ export interface Candidate {
 }
 
 /** The engine's own work, which no seam takes away. */
-export const notRemovable: ReadonlySet<Category> = new Set<Category>(['compute.device', 'sample', 'UNATTRIBUTED'])
+export const notRemovable: ReadonlySet<Category> = new Set<Category>([
+  'compute.device',
+  'sample',
+  'UNATTRIBUTED',
+])
 
 /** Changes that no smaller duration stands for. */
-const structural: readonly { readonly name: string; readonly category: Category; readonly floor: string; readonly change: Change }[] = [
+const structural: readonly {
+  readonly name: string
+  readonly category: Category
+  readonly floor: string
+  readonly change: Change
+}[] = [
   {
     ...{ name: 'open, pipelined', category: 'open', floor: 'replay in which the prompt follows at once' },
     change: scaled({ category: 'open', process: -1, port: -1 }, 0),
   },
   {
-    ...{ name: 'wait.credit, window 8 x', category: 'wait.credit', floor: 'replay with a window 8 times as wide' },
+    ...{
+      name: 'wait.credit, window 8 x',
+      category: 'wait.credit',
+      floor: 'replay with a window 8 times as wide',
+    },
     change: widened(-1, 8),
   },
   {
-    ...{ name: 'convert.encode, beside the engine', category: 'convert.encode', floor: 'replay with the codec in parallel' },
+    ...{
+      name: 'convert.encode, beside the engine',
+      category: 'convert.encode',
+      floor: 'replay with the codec in parallel',
+    },
     change: overlapped({ category: 'convert.encode', process: -1, port: -1 }),
   },
 ]
@@ -66,7 +83,11 @@ export interface Replayed {
 
 /** Throws `MISMATCH` for a record without a trace. */
 export function replayed({ trace, reason }: StoredRecord, target: Target): Replayed {
-  if (trace === undefined) throw new SeamError('MISMATCH', `a run without a trace cannot be replayed: ${reason ?? 'none was written'}`)
+  if (trace === undefined)
+    throw new SeamError(
+      'MISMATCH',
+      `a run without a trace cannot be replayed: ${reason ?? 'none was written'}`,
+    )
   const alignment = alignClocks(trace, { sameHost: trace.settings.severalHosts !== true })
   const attribution = attribute(trace, alignment)
   const model = replayModel(alignRun(trace, alignment))
@@ -104,36 +125,51 @@ export function candidatesOf(runs: readonly Replayed[]): Candidate[] {
     for (const category of Object.keys(shares)) spent.add(category as Category)
   }
   const changed = structural.filter(({ category }) => spent.has(category))
-  const isReplaced = new Set(changed.filter(({ category }) => category !== 'convert.encode').map(({ category }) => category))
+  const isReplaced = new Set(
+    changed.filter(({ category }) => category !== 'convert.encode').map(({ category }) => category),
+  )
   const plain = [...spent]
     .filter((category) => !notRemovable.has(category) && !isReplaced.has(category) && !isWait(category))
     .map((category) => ({ name: category as string, category, floor: smallest }))
-  return [...changed.map(({ name, category, floor }) => ({ name, category, floor })), ...plain].sort((a, b) =>
-    a.name < b.name ? -1 : 1,
+  return [...changed.map(({ name, category, floor }) => ({ name, category, floor })), ...plain].sort(
+    (a, b) => (a.name < b.name ? -1 : 1),
   )
 }
 
 /** Waits for something else end when that gets shorter; nothing removes them themselves. */
 function isWait(category: Category): boolean {
-  return category === 'wait.sequence' || category === 'wait.loop' || category === 'stage.queue' || category === 'wait.credit'
+  return (
+    category === 'wait.sequence' ||
+    category === 'wait.loop' ||
+    category === 'stage.queue' ||
+    category === 'wait.credit'
+  )
 }
 
 /**
  * What removing `candidate` down to its floor would take off the target, in percent of it; the lesser of the two replay policies. NaN where
  * the replay did not pass its gate.
  */
-export function gainPct(run: Replayed, { name, category }: Candidate, floors: ReadonlyMap<string, number>, target: Target): number {
+export function gainPct(
+  run: Replayed,
+  { name, category }: Candidate,
+  floors: ReadonlyMap<string, number>,
+  target: Target,
+): number {
   if (!run.whatIf.ok) return Number.NaN
   const found = structural.find((each) => each.name === name)
   const change: Change = found?.change ?? {
-    duration: (cost) => (cost.category === category ? Math.min(cost.ns, floors.get(placeOf(cost)) ?? 0) : cost.ns),
+    duration: (cost) =>
+      cost.category === category ? Math.min(cost.ns, floors.get(placeOf(cost)) ?? 0) : cost.ns,
   }
   return lesser(run.whatIf.predict(change), target)
 }
 
 function lesser({ frozen, requeued }: Prediction, target: Target): number {
   const of = { ttft: 'ttftPct', prefill: 'prefillPct', tpot: 'tpotPct' } as const
-  const fasterPct = Math.min(...[frozen, requeued].flatMap((gains) => (gains === null ? [] : gains[of[target]])))
+  const fasterPct = Math.min(
+    ...[frozen, requeued].flatMap((gains) => (gains === null ? [] : gains[of[target]])),
+  )
   // So many tokens more in the same time is so much less time for each.
   return 100 * (1 - 1 / (1 + fasterPct / 100))
 }

@@ -1,10 +1,10 @@
 import { readFile } from 'node:fs/promises'
 import { SeamError } from '@seamline/core'
+import { shuffle } from '../compare/plan.ts'
 import { canonicalJson, sha256 } from '../session/canonical.ts'
 import { asObject, type Cell, knownFields, oneOf, parseCell, real, text, whole } from '../session/cell.ts'
 import type { PlannedRun, SessionPlan } from '../session/session.ts'
 import { random } from '../statistics/index.ts'
-import { shuffle } from '../compare/plan.ts'
 
 /** What a bottleneck may be looked for in: the times that a removal can shorten. */
 export const targets = ['ttft', 'prefill', 'tpot'] as const
@@ -32,7 +32,17 @@ export interface SelectPlan {
 }
 
 const fields = [
-  ...['schema', 'name', 'target', 'minimumEffectPct', 'alpha', 'seed', 'surveyRuns', 'selectRuns', 'level2Runs'],
+  ...[
+    'schema',
+    'name',
+    'target',
+    'minimumEffectPct',
+    'alpha',
+    'seed',
+    'surveyRuns',
+    'selectRuns',
+    'level2Runs',
+  ],
   ...['injectionRuns', 'injectionDelayMs', 'cells'],
 ]
 const leastRuns = 10
@@ -52,14 +62,16 @@ export function parsePlan(value: unknown): SelectPlan {
   knownFields(plan, fields, 'plan')
   oneOf(plan.schema, ['seamline-plan/1'], 'plan.schema')
   const given = asObject(plan.cells, 'plan.cells')
-  const cells = Object.entries(given).map(([name, cell]) => [name, parseCell(cell, `plan.cells.${name}`)] as const)
+  const cells = Object.entries(given).map(
+    ([name, cell]) => [name, parseCell(cell, `plan.cells.${name}`)] as const,
+  )
   if (cells.length === 0) throw new SeamError('USAGE', 'plan.cells: at least one cell is needed')
   for (const [name, cell] of cells) {
     if (cell.kind === 'pipeline' && cell.level === 1 && cell.executor !== 'llama-rpc') continue
     throw new SeamError('USAGE', `plan.cells.${name}: pipelines recorded at level 1 are needed`)
   }
   return {
-    ...{ schema: 'seamline-plan/1', name: text(plan.name, 'plan.name') } as const,
+    ...({ schema: 'seamline-plan/1', name: text(plan.name, 'plan.name') } as const),
     target: oneOf(plan.target, targets, 'plan.target'),
     minimumEffectPct: real(plan.minimumEffectPct ?? 3, 'plan.minimumEffectPct', 0.1, 100),
     alpha: real(plan.alpha ?? 0.05, 'plan.alpha', 0.001, 0.2),
@@ -103,7 +115,9 @@ export function injectionPlan(plan: SelectPlan, cell: string, place: string, sta
   const chosen = cellOf(plan, cell)
   const delayed = `${cell} delayed`
   const injection = { place, stage, delayMs: plan.injectionDelayMs }
-  const order = many(cell, plan.injectionRuns).flatMap((name, i) => (i % 2 === 0 ? [name, delayed] : [delayed, name]))
+  const order = many(cell, plan.injectionRuns).flatMap((name, i) =>
+    i % 2 === 0 ? [name, delayed] : [delayed, name],
+  )
   return sessionPlan(plan, 'inject', { [cell]: chosen, [delayed]: { ...chosen, injection } }, order)
 }
 
@@ -130,7 +144,7 @@ function sessionPlan(
     return { number: i + 1, cell, build: 'here', arm: cell, pair: purpose === 'inject' ? pair : null }
   })
   return {
-    ...{ format: 'seamline-session/1', purpose, serves: planSha256(plan), seed: plan.seed } as const,
+    ...({ format: 'seamline-session/1', purpose, serves: planSha256(plan), seed: plan.seed } as const),
     ...{ cells, runs, cooldownMs: 0 },
   }
 }
