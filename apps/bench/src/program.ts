@@ -5,6 +5,7 @@ import { type Place, places } from 'seamline/profile'
 import { createCatalogue } from './catalogue.ts'
 import { interruptible, wholeNumber } from './command.ts'
 import { compareCommand } from './commands/compare.ts'
+import { evidenceCommand } from './commands/evidence.ts'
 import { type InjectOptions, inject } from './commands/inject.ts'
 import { type LevelsOptions, levels } from './commands/levels.ts'
 import { lockCommand } from './commands/lock.ts'
@@ -12,6 +13,7 @@ import { profileCommand } from './commands/profile.ts'
 import { recordCommand } from './commands/record.ts'
 import { type RunOptions, run } from './commands/run.ts'
 import { selectCommand } from './commands/select.ts'
+import { verifyCommand } from './commands/verify.ts'
 import { EXIT_CODE_HELP, ExitCode } from './exit-codes.ts'
 import { createPeers } from './peers.ts'
 import { createUi, reportError } from './ui.ts'
@@ -48,6 +50,8 @@ function createProgram(): Command {
   program.addCommand(compareCommand())
   program.addCommand(lockCommand())
   program.addCommand(selectCommand())
+  program.addCommand(evidenceCommand())
+  program.addCommand(verifyCommand())
   program.addCommand(recordCommand(), { hidden: true })
   program.addHelpText(
     'after',

@@ -1,0 +1,264 @@
+import picomatch from 'picomatch'
+import { builds, planOf } from '../compare/plan.ts'
+import { injectionPlan, planSha256, selectionPlan, surveyPlan } from '../select/plan.ts'
+import { canonicalJson } from '../session/canonical.ts'
+import type { PipelineCell } from '../session/cell.ts'
+import { notRecorded, tokensSha256 } from '../session/guards.ts'
+import { guardNames, type StoredRecord } from '../session/record.ts'
+import type { SessionPlan } from '../session/session.ts'
+import { metricValues } from '../session/values.ts'
+import type { Bundle, BundleSession } from './bundle.ts'
+import { runPath, sessionPath } from './bundle.ts'
+import { attributionOf, type FidelityRow, isAttributable } from './derivations.ts'
+import type { ChangedFile } from './facts.ts'
+import type { BundleFile } from './files.ts'
+import type { Problems } from './problems.ts'
+
+/** Runs that the plan names and that are there; order and times; builds and cells. */
+export function checkSessions(bundle: Bundle, files: readonly BundleFile[], found: Problems): void {
+  for (const entry of bundle.sessions) {
+    const { name, lost, stored } = entry
+    const { session, records } = stored
+    const { plan } = session
+    const at = `${sessionPath(name)}/session.json`
+    const numbers = new Set(plan.runs.map(({ number }) => String(number).padStart(4, '0')))
+    const folders = new Set(
+      files.flatMap(({ path }) =>
+        path.startsWith(`${sessionPath(name)}/runs/`) ? [path.split('/')[3]!] : [],
+      ),
+    )
+    for (const folder of folders) {
+      if (!numbers.has(folder))
+        found.add('RUN-MISSING', `${sessionPath(name)}/runs/${folder}`, 'the plan names no such run')
+    }
+    if (plan.runs.some(({ number }, i) => number !== i + 1))
+      found.add('ORDER', at, 'the numbers of the runs have a gap or another order')
+    let endedAt = session.startedAt
+    for (const run of plan.runs) {
+      const record = records.get(run.number)
+      const path = `${runPath(name, run.number)}/run.json`
+      if (record === undefined) {
+        if (lost === null)
+          found.add('RUN-MISSING', runPath(name, run.number), 'the plan names this run and it has no record')
+        continue
+      }
+      if (canonicalJson(record.cell) !== canonicalJson(plan.cells[run.cell]))
+        found.add('ORDER', path, `this is not a run of the cell ${run.cell}`)
+      if (record.startedAt < endedAt || record.endedAt < record.startedAt)
+        found.add(
+          'ORDER',
+          path,
+          `it ran from ${record.startedAt} to ${record.endedAt}, the one before it ended at ${endedAt}`,
+        )
+      endedAt = record.endedAt
+      const build = session.builds[run.build]
+      if (lost === null && record.environment.commit !== null && build?.commit !== record.environment.commit)
+        found.add(
+          'ORDER',
+          path,
+          `run by the commit ${record.environment.commit}, build ${run.build} is ${build?.commit}`,
+        )
+    }
+    if (session.endedAt !== null && session.endedAt < endedAt)
+      found.add('ORDER', at, `it ended at ${session.endedAt}, before its last run at ${endedAt}`)
+    if (lost !== null) continue
+    if (session.outcome !== 'done')
+      found.add('RUN-MISSING', at, `the outcome is ${session.outcome}: ${session.reason ?? ''}`)
+    for (const [build, { dirty }] of Object.entries(session.builds)) {
+      if (dirty) found.add('DIRTY', at, `build ${build} has changes that no commit holds`)
+    }
+    checkPlan(bundle, entry, at, found)
+  }
+}
+
+/** The order follows from the lock or the plan of the bundle, which the session says it serves. */
+function checkPlan(bundle: Bundle, { stored }: BundleSession, at: string, found: Problems): void {
+  const { plan, builds: made } = stored.session
+  const expected = expectedPlan(bundle, plan)
+  if (expected === 'unknown')
+    found.add('ORDER', at, `a session for ${plan.purpose} serves a lock or a plan that is not in the bundle`)
+  else if (expected !== null && canonicalJson(expected) !== canonicalJson(plan))
+    found.add('ORDER', at, 'the runs are not those that follow from the seed of the lock or the plan')
+  if (plan.purpose !== 'compare') return
+  const { base, head } = bundle.spec
+  const commits = { base, copy: base, head }
+  for (const build of builds) {
+    if (made[build]?.commit !== commits[build])
+      found.add(
+        'ORDER',
+        at,
+        `build ${build} is of ${made[build]?.commit}, the specification says ${commits[build]}`,
+      )
+  }
+  if (made.base?.distSha256 !== made.copy?.distSha256)
+    found.add('ORDER', at, 'the copy is not the same build as the base')
+}
+
+/** Null: nothing fixes the order. */
+function expectedPlan({ lock, plan }: Bundle, given: SessionPlan): SessionPlan | 'unknown' | null {
+  if (given.purpose === 'compare')
+    return lock !== null && given.serves === lock.lockId ? planOf(lock) : 'unknown'
+  if (given.purpose !== 'survey' && given.purpose !== 'select' && given.purpose !== 'inject') return null
+  if (plan === null || given.serves !== planSha256(plan)) return 'unknown'
+  if (given.purpose === 'survey') return surveyPlan(plan)
+  const names = Object.keys(given.cells)
+  const cell = names.find((name) => Object.hasOwn(plan.cells, name))
+  if (cell === undefined) return 'unknown'
+  if (given.purpose === 'select') return selectionPlan(plan, cell)
+  const delayed = Object.values(given.cells).find(
+    (each): each is PipelineCell => each.kind === 'pipeline' && each.injection !== null,
+  )
+  const { place, stage } = delayed?.injection ?? { place: '', stage: 0 }
+  return injectionPlan(plan, cell, place, stage)
+}
+
+/** Each record against itself: counts, stamps, what was lost, sums, guards. */
+export function checkRecords(bundle: Bundle, found: Problems): void {
+  for (const { name, stored } of bundle.sessions) {
+    for (const [number, record] of stored.records) {
+      if (record.status !== 'done') continue
+      const path = runPath(name, number)
+      checkCounts(record, path, found)
+      checkClosure(record, path, found)
+      checkOwnGuards(record, path, found)
+    }
+  }
+}
+
+function checkCounts(
+  { cell, trace, micro, external, hasTrace }: StoredRecord,
+  path: string,
+  found: Problems,
+): void {
+  const raw = (message: string) => found.add('RAW', path, message)
+  if (cell.kind === 'micro') {
+    if (micro === null) raw('a run of a case has no figures')
+    return
+  }
+  if (cell.executor === 'llama-rpc') {
+    if (external === null) raw('a run of llama.cpp has no figures')
+    return
+  }
+  if (!hasTrace || trace === undefined) return raw('a run of a pipeline has no trace')
+  if (!trace.complete) raw('the recording was cut')
+  if (trace.level !== cell.level) raw(`recorded at level ${trace.level}, the cell says ${cell.level}`)
+  if (trace.sequences.length !== cell.k) raw(`${trace.sequences.length} sequences, the cell says ${cell.k}`)
+  for (const { sequence, promptTokens, acceptedNs, emittedNs, tokens } of trace.sequences) {
+    const of = `sequence ${sequence}`
+    if (promptTokens !== cell.promptTokens)
+      raw(`${of} has ${promptTokens} prompt tokens, the cell says ${cell.promptTokens}`)
+    if (tokens.length !== cell.tokens || emittedNs.length !== cell.tokens)
+      raw(`${of} has ${tokens.length} token ids and ${emittedNs.length} stamps, the cell says ${cell.tokens}`)
+    if (emittedNs.some((ns, i) => ns < (emittedNs[i - 1] ?? acceptedNs))) raw(`stamps of ${of} go back`)
+  }
+  for (const { name, dropped, spans } of trace.processes) {
+    if (dropped > 0) raw(`${name} lost ${dropped} spans`)
+    for (let at = 0; at < spans.length; at += 6) {
+      const [startNs, endNs] = [spans[at + 1]!, spans[at + 2]!]
+      if (Number.isFinite(startNs) && Number.isFinite(endNs) && endNs >= startNs) continue
+      raw(`span ${at / 6} of ${name} ends at ${endNs} ns, before its start at ${startNs} ns`)
+      break
+    }
+  }
+}
+
+/** Segments of every token and of every lane add up; nothing comes before its cause; lanes are serial. */
+function checkClosure(record: StoredRecord, path: string, found: Problems): void {
+  if (!isAttributable(record)) return
+  let attribution: ReturnType<typeof attributionOf>['attribution']
+  try {
+    attribution = attributionOf(record).attribution
+  } catch (error) {
+    return found.add('RAW', path, `where the time went cannot be told: ${(error as Error).message}`)
+  }
+  const closure = (message: string) => found.add('CLOSURE', path, message)
+  for (const error of attribution.recordingErrors) found.add('RAW', path, error)
+  if (attribution.causalityViolations > 0)
+    closure(`${attribution.causalityViolations} messages arrived before they were sent`)
+  if (attribution.omitted.length > 0)
+    closure(`${attribution.omitted.length} tokens are in the trace only in part`)
+  for (const { sequence, index, startNs, endNs, segments } of attribution.tokens) {
+    let cursorNs = startNs
+    const isTiled = segments.every((segment) => {
+      const isNext = segment.startNs === cursorNs && segment.endNs >= segment.startNs
+      cursorNs = segment.endNs
+      return isNext
+    })
+    if (!isTiled || cursorNs !== endNs)
+      closure(`segments of token ${index} of sequence ${sequence} do not add up to its time`)
+  }
+  for (const { process, lane, startNs, endNs, busyNs, waitNs, bubbleNs } of attribution.lanes) {
+    const parts = [...Object.values(busyNs), ...Object.values(waitNs), bubbleNs]
+    const sum = parts.reduce((total, ns) => total + ns, 0)
+    if (sum !== endNs - startNs)
+      closure(`lane ${lane} of process ${process}: ${sum} ns of ${endNs - startNs} ns`)
+  }
+}
+
+/** Guards that the record itself proves. */
+function checkOwnGuards(record: StoredRecord, path: string, found: Problems): void {
+  const { guards, cell, trace, environment } = record
+  if (guards === null) return
+  const bytes = metricValues(record).bytes_per_token
+  const facts: Partial<Record<(typeof guardNames)[number], string>> = {
+    cores: String(environment.cores),
+    kernel: environment.kernel,
+    node: environment.node,
+  }
+  if (cell.kind === 'pipeline') facts.link = cell.link === null ? 'bare' : canonicalJson(cell.link)
+  if (trace !== undefined) {
+    facts.tokens = tokensSha256(trace)
+    for (const name of ['modelSha256', 'manifestSha256', 'engine', 'backend', 'codec', 'framing'] as const)
+      facts[name] = trace.settings[name] || notRecorded
+    facts.bytesPerToken = bytes === null ? notRecorded : String(bytes)
+  }
+  for (const [name, value] of Object.entries(facts)) {
+    const said = guards[name as keyof typeof facts]
+    if (said !== value) found.add('GUARD', path, `guard ${name} says ${said}, the record shows ${value}`)
+  }
+}
+
+/** Guards are equal between all runs of a cell in a session, and between its arms. */
+export function checkGuards({ sessions }: Bundle, found: Problems): void {
+  for (const { name, lost, stored } of sessions) {
+    if (lost !== null) continue
+    const first = new Map<string, StoredRecord>()
+    for (const { number, cell } of stored.session.plan.runs) {
+      const record = stored.records.get(number)
+      if (record?.guards == null) continue
+      const other = first.get(cell)
+      if (other === undefined) first.set(cell, record)
+      for (const guard of guardNames) {
+        const [said, before] = [record.guards[guard], other?.guards?.[guard] ?? record.guards[guard]]
+        if (said !== before)
+          found.add(
+            'GUARD',
+            runPath(name, number),
+            `${guard} is ${said}, in another run of ${cell} it was ${before}`,
+          )
+      }
+    }
+  }
+}
+
+/** Runs of one workload made the same tokens, those of the unsplit model among them. */
+export function checkFidelity(rows: readonly FidelityRow[], found: Problems): void {
+  for (const { workload, tokens } of rows) {
+    if (tokens.length > 1)
+      found.add('FIDELITY', 'sessions', `${workload}: ${tokens.length} different sets of tokens`)
+  }
+}
+
+/** What changed is what the lock allows. */
+export function checkScope({ lock }: Bundle, changed: readonly ChangedFile[], found: Problems): void {
+  if (lock === null) return
+  const isAllowed = picomatch([...lock.hypothesis.allowedPaths], { dot: true })
+  for (const { path } of changed) {
+    if (!isAllowed(path))
+      found.add(
+        'SCOPE',
+        'diff/changed-files.txt',
+        `${path} changed; the lock allows ${lock.hypothesis.allowedPaths.join(', ')}`,
+      )
+  }
+}

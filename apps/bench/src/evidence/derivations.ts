@@ -1,0 +1,245 @@
+import {
+  alignClocks,
+  alignRun,
+  attribute,
+  attributionTotals,
+  replayModel,
+  type TokenAttribution,
+  whatIf,
+} from '@seamline/profiler'
+import { comparisonOf } from '../compare/comparison.ts'
+import { type Cell, cellLabel } from '../session/cell.ts'
+import { notRecorded } from '../session/guards.ts'
+import { type MetricName, type MetricValues, metricNames, type StoredRecord } from '../session/record.ts'
+import { metricValues } from '../session/values.ts'
+import { median, quantileInterval } from '../statistics/index.ts'
+import type { Bundle, BundleSession } from './bundle.ts'
+import type { ClaimClass } from './spec.ts'
+
+/** One file of `derived/`, a pure function of what the bundle rests on: the same input gives the same bytes. */
+export interface Derivation {
+  /** Of the file, and the root of its macros. */
+  readonly name: string
+  readonly class: ClaimClass
+  /** Whether the bundle holds what it is made from. */
+  readonly needs: (bundle: Bundle) => boolean
+  readonly derive: (bundle: Bundle) => unknown
+}
+
+export interface RunRow {
+  readonly number: number
+  readonly cell: string
+  readonly build: string
+  readonly arm: string
+  readonly pair: number | null
+  readonly status: 'done' | 'failed' | 'missing'
+  readonly reason: string | null
+  readonly values: MetricValues | null
+}
+
+export interface MedianRow {
+  readonly label: string
+  readonly class: ClaimClass
+  readonly runs: number
+  readonly metrics: Partial<
+    Record<
+      MetricName,
+      {
+        readonly n: number
+        readonly median: number
+        readonly low: number | null
+        readonly high: number | null
+      }
+    >
+  >
+}
+
+export interface FidelityRow {
+  readonly workload: string
+  /** Of the token ids; several where runs differ. */
+  readonly tokens: readonly string[]
+  readonly runs: number
+  readonly unsplitRuns: number
+}
+
+const confidence = 0.95
+
+export const derivations: readonly Derivation[] = [
+  { name: 'runs', class: 'measured', needs: () => true, derive: (bundle) => bySession(bundle, runRows) },
+  { name: 'medians', class: 'derived', needs: () => true, derive: (bundle) => bySession(bundle, medianRows) },
+  {
+    name: 'attribution',
+    class: 'derived',
+    needs: ({ sessions }) => sessions.some(({ stored }) => [...stored.records.values()].some(isAttributable)),
+    derive: (bundle) => bySession(bundle, attributionRows),
+  },
+  { name: 'fidelity', class: 'derived', needs: () => true, derive: fidelityRows },
+  { name: 'whatIf', class: 'predicted', needs: ({ spec }) => spec.trace !== null, derive: whatIfRows },
+  {
+    name: 'comparison',
+    class: 'derived',
+    needs: (bundle) => bundle.lock !== null && compared(bundle).length > 0,
+    derive: (bundle) =>
+      Object.fromEntries(
+        compared(bundle).map(({ name, stored }) => [name, comparisonOf(bundle.lock!, stored)]),
+      ),
+  },
+]
+
+/** Sessions that were made by the lock of the bundle. */
+export function compared({ sessions, lock }: Bundle): BundleSession[] {
+  return sessions.filter(
+    ({ stored: { session } }) => session.plan.purpose === 'compare' && session.plan.serves === lock?.lockId,
+  )
+}
+
+/** The record that {@link Spec.trace} names; undefined where it is not there or has no spans. */
+export function chosenRecord({ spec, sessions }: Bundle): StoredRecord | undefined {
+  const session = sessions.find(({ name }) => name === spec.trace?.session)
+  const record = session?.stored.records.get(spec.trace?.run ?? 0)
+  return record !== undefined && isAttributable(record) ? record : undefined
+}
+
+/** Whether the record says where the time of its tokens went: a chain of stages with spans. */
+export function isAttributable({ status, trace }: StoredRecord): boolean {
+  return (
+    status === 'done' &&
+    trace !== undefined &&
+    trace.level > 0 &&
+    trace.processes.some(({ role }) => role === 'stage')
+  )
+}
+
+export function attributionOf({ trace }: StoredRecord) {
+  const alignment = alignClocks(trace!, { sameHost: trace!.settings.severalHosts !== true })
+  return { alignment, attribution: attribute(trace!, alignment) }
+}
+
+function bySession<T>({ sessions }: Bundle, of: (session: BundleSession) => T): Record<string, T> {
+  return Object.fromEntries(sessions.map((session) => [session.name, of(session)]))
+}
+
+function runRows({ stored }: BundleSession): RunRow[] {
+  return stored.session.plan.runs.map(({ number, cell, build, arm, pair }) => {
+    const record = stored.records.get(number)
+    return {
+      ...{ number, cell, build, arm, pair },
+      status: record?.status ?? 'missing',
+      reason: record?.reason ?? null,
+      values: record === undefined ? null : metricValues(record),
+    }
+  })
+}
+
+/** Median and order-statistic interval over the runs of each arm. */
+function medianRows({ stored }: BundleSession): Record<string, MedianRow> {
+  const { plan } = stored.session
+  const groups = new Map<string, { cell: Cell; values: MetricValues[] }>()
+  for (const { number, cell, arm } of plan.runs) {
+    const record = stored.records.get(number)
+    if (record?.status !== 'done') continue
+    const name = arm === cell ? cell : `${cell} ${arm}`
+    const group = groups.get(name) ?? { cell: plan.cells[cell]!, values: [] }
+    groups.set(name, group)
+    group.values.push(metricValues(record))
+  }
+  return Object.fromEntries(
+    [...groups]
+      .sort(([a], [b]) => (a < b ? -1 : 1))
+      .map(([name, { cell, values }]): [string, MedianRow] => {
+        const metrics: Partial<Record<MetricName, object>> = {}
+        for (const metric of metricNames) {
+          const known = values.flatMap((each) => each[metric] ?? [])
+          if (known.length === 0) continue
+          const interval = quantileInterval(known, 0.5, confidence)
+          metrics[metric] = {
+            ...{ n: known.length, median: median(known) },
+            ...{ low: interval?.low ?? null, high: interval?.high ?? null },
+          }
+        }
+        return [
+          name,
+          {
+            label: cellLabel(cell),
+            class: cellClass(cell),
+            runs: values.length,
+            metrics: metrics as MedianRow['metrics'],
+          },
+        ]
+      }),
+  )
+}
+
+/** A stage that waits instead of computing simulates; what it costs around that is measured all the same, which its label says. */
+export function cellClass(cell: Cell): ClaimClass {
+  return cell.kind === 'pipeline' && cell.executor === 'paced' ? 'simulated' : 'measured'
+}
+
+function attributionRows({ stored }: BundleSession) {
+  return Object.fromEntries(
+    [...stored.records]
+      .filter(([, record]) => isAttributable(record))
+      .map(([number, record]) => {
+        const { attribution } = attributionOf(record)
+        const names = record.trace!.processes.map(({ name }) => name)
+        const totals = (isWanted: (token: TokenAttribution) => boolean) => {
+          const { rows, ...rest } = attributionTotals(attribution.tokens.filter(isWanted))
+          return { ...rest, rows: rows.map(({ process, ...row }) => ({ ...row, process: names[process] })) }
+        }
+        return [
+          number,
+          {
+            decode: totals(({ index }) => index > 0),
+            first: totals(({ index }) => index === 0),
+            causalityViolations: attribution.causalityViolations,
+            omitted: attribution.omitted.length,
+          },
+        ]
+      }),
+  )
+}
+
+/** Runs of real models on the same prompts, whatever carries them; of others those of the same cell. */
+export function workloadOf(cell: Cell): string | null {
+  if (cell.kind === 'micro' || cell.executor === 'llama-rpc') return null
+  const { model, k, promptTokens, tokens } = cell
+  if (model !== null) return `${model} K=${k} ${promptTokens}+${tokens}`
+  return cellLabel(cell)
+}
+
+function fidelityRows({ sessions, spec }: Bundle): FidelityRow[] {
+  const rows = new Map<string, { tokens: Set<string>; runs: number; unsplitRuns: number }>()
+  for (const { stored, lost } of sessions) {
+    for (const { cell, guards, status } of lost === null ? stored.records.values() : []) {
+      const workload = workloadOf(cell)
+      if (cell.kind !== 'pipeline' || workload === null || status !== 'done' || guards === null) continue
+      const isLossy = spec.lossy.some(({ codec }) => codec === cell.codec) && cell.executor !== 'unsplit'
+      const name = isLossy ? `${workload} ${cell.codec}` : workload
+      const row = rows.get(name) ?? { tokens: new Set(), runs: 0, unsplitRuns: 0 }
+      rows.set(name, row)
+      if (guards.tokens !== notRecorded) row.tokens.add(guards.tokens)
+      row.runs++
+      if (cell.executor === 'unsplit') row.unsplitRuns++
+    }
+  }
+  return [...rows].map(([workload, row]) => ({ workload, ...row, tokens: [...row.tokens].sort() }))
+}
+
+function whatIfRows(bundle: Bundle) {
+  const record = chosenRecord(bundle)
+  if (record === undefined) return { ok: false, reason: 'the run has no spans', gates: [], rows: [] }
+  const { alignment } = attributionOf(record)
+  const found = whatIf(replayModel(alignRun(record.trace!, alignment)))
+  if (!found.ok) return { ok: false, reason: found.reason, gates: found.gates, rows: [] }
+  const names = record.trace!.processes.map(({ name }) => name)
+  const rows = found
+    .predictions()
+    .map(({ category, process, port, reductionPct, gainPctFrozen, gainPctRequeued }) => ({
+      ...{ category, port, reductionPct },
+      process: names[process] ?? 'everywhere',
+      // A policy whose replay does not repeat the run predicts nothing.
+      gainPctFrozen: Number.isNaN(gainPctFrozen) ? null : gainPctFrozen,
+      gainPctRequeued: Number.isNaN(gainPctRequeued) ? null : gainPctRequeued,
+    }))
+  return { ok: true, reason: null, gates: found.gates, rows }
+}
