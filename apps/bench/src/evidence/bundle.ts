@@ -4,7 +4,7 @@ import { parsePlan, type SelectPlan } from '../select/plan.ts'
 import { derivedJson } from '../session/canonical.ts'
 import { readSession, runDir, type StoredSession } from '../session/store.ts'
 import { type Artifact, parseArtifacts } from './artifacts.ts'
-import { type BundleFile, bundleLimits, parseJson, readOptional, readText } from './files.ts'
+import { type BundleFile, bundleLimits, inBatches, parseJson, readOptional, readText } from './files.ts'
 import { type Problems, problems } from './problems.ts'
 import { checkRecord, checkSession } from './schema.ts'
 import { parseSpec, type Spec, type SpecSession } from './spec.ts'
@@ -79,23 +79,21 @@ export async function readBundle(
 
 /** Forms of the JSON files of a session; returns the bytes that its spans say they take. */
 async function checkRaw(dir: string, files: readonly BundleFile[], found: Problems): Promise<number> {
-  let bytes = 0
-  for (const { path } of files) {
-    if (path.endsWith('/trace/trace.json')) {
-      bytes +=
-        (await found.attempt('RAW', path, async () => spanBytesOf(await readText(dir, path), path))) ?? 0
-    } else if (path.endsWith('.json')) {
-      await found.attempt('SCHEMA', path, async () => {
-        const content = await readText(dir, path)
-        const value = parseJson(content, path)
-        if (path.endsWith('/run.json')) checkRecord(value, path)
-        else checkSession(value, path)
-        if (derivedJson(value) !== content)
-          throw new Error('the JSON is not in its one form: sorted keys, two spaces')
-      })
-    }
-  }
-  return bytes
+  const sizes = await inBatches(files, async ({ path }) => {
+    if (path.endsWith('/trace/trace.json'))
+      return found.attempt('RAW', path, async () => spanBytesOf(await readText(dir, path), path))
+    if (!path.endsWith('.json')) return 0
+    await found.attempt('SCHEMA', path, async () => {
+      const content = await readText(dir, path)
+      const value = parseJson(content, path)
+      if (path.endsWith('/run.json')) checkRecord(value, path)
+      else checkSession(value, path)
+      if (derivedJson(value) !== content)
+        throw new Error('the JSON is not in its one form: sorted keys, two spaces')
+    })
+    return 0
+  })
+  return sizes.reduce<number>((sum, bytes) => sum + (bytes ?? 0), 0)
 }
 
 function spanBytesOf(content: string, path: string): number {

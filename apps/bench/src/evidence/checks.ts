@@ -1,15 +1,16 @@
 import picomatch from 'picomatch'
 import { builds, planOf } from '../compare/plan.ts'
 import { injectionPlan, planSha256, selectionPlan, surveyPlan } from '../select/plan.ts'
-import { canonicalJson } from '../session/canonical.ts'
+import { canonicalJson, derivedJson, sha256 } from '../session/canonical.ts'
 import type { PipelineCell } from '../session/cell.ts'
 import { notRecorded, tokensSha256 } from '../session/guards.ts'
 import { guardNames, type StoredRecord } from '../session/record.ts'
 import type { SessionPlan } from '../session/session.ts'
 import { metricValues } from '../session/values.ts'
+import { isAttributable, runAttribution } from './attribution.ts'
 import type { Bundle, BundleSession } from './bundle.ts'
 import { runPath, sessionPath } from './bundle.ts'
-import { attributionOf, type FidelityRow, isAttributable } from './derivations.ts'
+import { compared, type FidelityRow, planned, selectionIn } from './derivations.ts'
 import type { ChangedFile } from './facts.ts'
 import type { BundleFile } from './files.ts'
 import type { Problems } from './problems.ts'
@@ -165,33 +166,12 @@ function checkCounts(
 /** Segments of every token and of every lane add up; nothing comes before its cause; lanes are serial. */
 function checkClosure(record: StoredRecord, path: string, found: Problems): void {
   if (!isAttributable(record)) return
-  let attribution: ReturnType<typeof attributionOf>['attribution']
   try {
-    attribution = attributionOf(record).attribution
+    const { recordingErrors, faults } = runAttribution(record)
+    for (const error of recordingErrors) found.add('RAW', path, error)
+    for (const fault of faults) found.add('CLOSURE', path, fault)
   } catch (error) {
-    return found.add('RAW', path, `where the time went cannot be told: ${(error as Error).message}`)
-  }
-  const closure = (message: string) => found.add('CLOSURE', path, message)
-  for (const error of attribution.recordingErrors) found.add('RAW', path, error)
-  if (attribution.causalityViolations > 0)
-    closure(`${attribution.causalityViolations} messages arrived before they were sent`)
-  if (attribution.omitted.length > 0)
-    closure(`${attribution.omitted.length} tokens are in the trace only in part`)
-  for (const { sequence, index, startNs, endNs, segments } of attribution.tokens) {
-    let cursorNs = startNs
-    const isTiled = segments.every((segment) => {
-      const isNext = segment.startNs === cursorNs && segment.endNs >= segment.startNs
-      cursorNs = segment.endNs
-      return isNext
-    })
-    if (!isTiled || cursorNs !== endNs)
-      closure(`segments of token ${index} of sequence ${sequence} do not add up to its time`)
-  }
-  for (const { process, lane, startNs, endNs, busyNs, waitNs, bubbleNs } of attribution.lanes) {
-    const parts = [...Object.values(busyNs), ...Object.values(waitNs), bubbleNs]
-    const sum = parts.reduce((total, ns) => total + ns, 0)
-    if (sum !== endNs - startNs)
-      closure(`lane ${lane} of process ${process}: ${sum} ns of ${endNs - startNs} ns`)
+    found.add('RAW', path, `where the time went cannot be told: ${(error as Error).message}`)
   }
 }
 
@@ -261,4 +241,30 @@ export function checkScope({ lock }: Bundle, changed: readonly ChangedFile[], fo
         `${path} changed; the lock allows ${lock.hypothesis.allowedPaths.join(', ')}`,
       )
   }
+}
+
+/** The lock came before what it judges and after the choice that it names, where that is in the bundle. */
+export function checkLock(bundle: Bundle, found: Problems): void {
+  const { lock, plan } = bundle
+  if (lock === null) return
+  for (const { name, stored } of compared(bundle)) {
+    if (stored.session.startedAt < lock.createdAt)
+      found.add(
+        'LOCK',
+        sessionPath(name),
+        `begun at ${stored.session.startedAt}, before the lock at ${lock.createdAt}`,
+      )
+  }
+  if (plan === null) return
+  const { planSha256: named, selectionSha256 } = lock.bottleneck
+  if (planSha256(plan) !== named)
+    found.add('LOCK', 'lock.json', `it names the plan ${named}, the one of the bundle is ${planSha256(plan)}`)
+  const selections = planned(bundle, 'select')
+  const digests = selections.map((session) => sha256(derivedJson(selectionIn(bundle, session))))
+  if (selections.length > 0 && !digests.includes(selectionSha256))
+    found.add(
+      'LOCK',
+      'lock.json',
+      `it names the selection ${selectionSha256}; the runs give ${digests.join(', ')}`,
+    )
 }

@@ -1,18 +1,13 @@
-import {
-  alignClocks,
-  alignRun,
-  attribute,
-  attributionTotals,
-  replayModel,
-  type TokenAttribution,
-  whatIf,
-} from '@seamline/profiler'
+import { alignRun, replayModel, whatIf } from '@seamline/profiler'
 import { comparisonOf } from '../compare/comparison.ts'
+import { planSha256 } from '../select/plan.ts'
+import { selectionOf, surveyOf } from '../select/selection.ts'
 import { type Cell, cellLabel } from '../session/cell.ts'
 import { notRecorded } from '../session/guards.ts'
 import { type MetricName, type MetricValues, metricNames, type StoredRecord } from '../session/record.ts'
 import { metricValues } from '../session/values.ts'
 import { median, quantileInterval } from '../statistics/index.ts'
+import { type AttributionTotals, alignmentOf, isAttributable, runAttribution } from './attribution.ts'
 import type { Bundle, BundleSession } from './bundle.ts'
 import type { ClaimClass } from './spec.ts'
 
@@ -76,6 +71,24 @@ export const derivations: readonly Derivation[] = [
   { name: 'fidelity', class: 'derived', needs: () => true, derive: fidelityRows },
   { name: 'whatIf', class: 'predicted', needs: ({ spec }) => spec.trace !== null, derive: whatIfRows },
   {
+    name: 'survey',
+    class: 'predicted',
+    needs: (bundle) => planned(bundle, 'survey').length > 0,
+    derive: (bundle) =>
+      Object.fromEntries(
+        planned(bundle, 'survey').map(({ name, stored }) => [name, surveyOf(bundle.plan!, stored)]),
+      ),
+  },
+  {
+    name: 'selection',
+    class: 'predicted',
+    needs: (bundle) => planned(bundle, 'select').length > 0,
+    derive: (bundle) =>
+      Object.fromEntries(
+        planned(bundle, 'select').map((session) => [session.name, selectionIn(bundle, session)]),
+      ),
+  },
+  {
     name: 'comparison',
     class: 'derived',
     needs: (bundle) => bundle.lock !== null && compared(bundle).length > 0,
@@ -85,6 +98,26 @@ export const derivations: readonly Derivation[] = [
       ),
   },
 ]
+
+/** Sessions that were made by the plan of the bundle. */
+export function planned(
+  { sessions, plan }: Bundle,
+  purpose: 'survey' | 'select' | 'inject',
+): BundleSession[] {
+  return sessions.filter(({ stored: { session } }) => {
+    return plan !== null && session.plan.purpose === purpose && session.plan.serves === planSha256(plan)
+  })
+}
+
+/** What a session chose, with the delays that were put in for the same cell. */
+export function selectionIn(bundle: Bundle, { stored }: BundleSession) {
+  const plan = bundle.plan!
+  const cell = Object.keys(stored.session.plan.cells).find((name) => Object.hasOwn(plan.cells, name))!
+  const injection = planned(bundle, 'inject').find((each) =>
+    Object.hasOwn(each.stored.session.plan.cells, cell),
+  )
+  return selectionOf(plan, cell, stored, injection?.stored)
+}
 
 /** Sessions that were made by the lock of the bundle. */
 export function compared({ sessions, lock }: Bundle): BundleSession[] {
@@ -98,21 +131,6 @@ export function chosenRecord({ spec, sessions }: Bundle): StoredRecord | undefin
   const session = sessions.find(({ name }) => name === spec.trace?.session)
   const record = session?.stored.records.get(spec.trace?.run ?? 0)
   return record !== undefined && isAttributable(record) ? record : undefined
-}
-
-/** Whether the record says where the time of its tokens went: a chain of stages with spans. */
-export function isAttributable({ status, trace }: StoredRecord): boolean {
-  return (
-    status === 'done' &&
-    trace !== undefined &&
-    trace.level > 0 &&
-    trace.processes.some(({ role }) => role === 'stage')
-  )
-}
-
-export function attributionOf({ trace }: StoredRecord) {
-  const alignment = alignClocks(trace!, { sameHost: trace!.settings.severalHosts !== true })
-  return { alignment, attribution: attribute(trace!, alignment) }
 }
 
 function bySession<T>({ sessions }: Bundle, of: (session: BundleSession) => T): Record<string, T> {
@@ -176,26 +194,17 @@ export function cellClass(cell: Cell): ClaimClass {
 }
 
 function attributionRows({ stored }: BundleSession) {
+  const runs = [...stored.records].filter(([, record]) => isAttributable(record))
   return Object.fromEntries(
-    [...stored.records]
-      .filter(([, record]) => isAttributable(record))
-      .map(([number, record]) => {
-        const { attribution } = attributionOf(record)
-        const names = record.trace!.processes.map(({ name }) => name)
-        const totals = (isWanted: (token: TokenAttribution) => boolean) => {
-          const { rows, ...rest } = attributionTotals(attribution.tokens.filter(isWanted))
-          return { ...rest, rows: rows.map(({ process, ...row }) => ({ ...row, process: names[process] })) }
-        }
-        return [
-          number,
-          {
-            decode: totals(({ index }) => index > 0),
-            first: totals(({ index }) => index === 0),
-            causalityViolations: attribution.causalityViolations,
-            omitted: attribution.omitted.length,
-          },
-        ]
-      }),
+    runs.map(([number, record]) => {
+      const { decode, first, causalityViolations, omitted } = runAttribution(record)
+      const names = record.trace!.processes.map(({ name }) => name)
+      const named = ({ rows, ...rest }: AttributionTotals) => ({
+        ...rest,
+        rows: rows.map((row) => ({ ...row, process: names[row.process] })),
+      })
+      return [number, { decode: named(decode), first: named(first), causalityViolations, omitted }]
+    }),
   )
 }
 
@@ -228,8 +237,7 @@ function fidelityRows({ sessions, spec }: Bundle): FidelityRow[] {
 function whatIfRows(bundle: Bundle) {
   const record = chosenRecord(bundle)
   if (record === undefined) return { ok: false, reason: 'the run has no spans', gates: [], rows: [] }
-  const { alignment } = attributionOf(record)
-  const found = whatIf(replayModel(alignRun(record.trace!, alignment)))
+  const found = whatIf(replayModel(alignRun(record.trace!, alignmentOf(record))))
   if (!found.ok) return { ok: false, reason: found.reason, gates: found.gates, rows: [] }
   const names = record.trace!.processes.map(({ name }) => name)
   const rows = found

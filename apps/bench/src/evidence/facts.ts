@@ -1,7 +1,8 @@
-import { alignClocks, attribute, chromeTrace, speedscope } from '@seamline/profiler'
+import { attribute, chromeTrace, speedscope } from '@seamline/profiler'
 import { derivedJson } from '../session/canonical.ts'
 import { roundedAll } from '../session/numbers.ts'
 import type { Session } from '../session/session.ts'
+import { alignmentOf } from './attribution.ts'
 import type { Bundle } from './bundle.ts'
 import { chosenRecord, type Derivation, derivations } from './derivations.ts'
 import { type BundleFile, parseJson, readOptional, readText } from './files.ts'
@@ -50,9 +51,10 @@ export function deriveAll(bundle: Bundle, list: readonly Derivation[] = derivati
     files.set(`derived/${name}.json`, derivedJson(values[name]))
   }
   files.set('env.json', derivedJson(hostsOf(bundle)))
-  const chosen = chosenRecord(bundle)?.trace
+  const record = chosenRecord(bundle)
+  const chosen = record?.trace
   if (chosen !== undefined) {
-    const clocks = alignClocks(chosen, { sameHost: chosen.settings.severalHosts !== true })
+    const clocks = alignmentOf(record!)
     const trace = chromeTrace(chosen, clocks, attribute(chosen, clocks))
     files.set('traces/perfetto.json.gz', `${JSON.stringify(trace)}\n`)
     files.set('traces/speedscope.json.gz', `${JSON.stringify(speedscope(chosen, clocks))}\n`)

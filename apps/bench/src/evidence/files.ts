@@ -55,10 +55,21 @@ export async function listFiles(dir: string, problems: Problems): Promise<Bundle
   return files.sort((a, b) => (a.path < b.path ? -1 : 1))
 }
 
+/** Of a file of any size. */
 export async function fileSha256(path: string): Promise<string> {
   const hash = createHash('sha256')
   for await (const chunk of createReadStream(path)) hash.update(chunk as Buffer)
   return hash.digest('hex')
+}
+
+const together = 16
+
+/** Some at a time, so that no more are open than that. Results are in the order of `items`. */
+export async function inBatches<T, R>(items: readonly T[], work: (item: T) => Promise<R>): Promise<R[]> {
+  const results: R[] = []
+  for (let at = 0; at < items.length; at += together)
+    results.push(...(await Promise.all(items.slice(at, at + together).map(work))))
+  return results
 }
 
 /** Reads a text of a bundle, as far as it is within the limit for files. Throws `FILE` and `LIMIT`. */

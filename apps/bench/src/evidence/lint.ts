@@ -43,10 +43,11 @@ export function typedNumbers(content: string, literals: readonly Literal[]): str
     .replaceAll(listNumber, blank)
   for (const { text } of [...literals].sort((a, b) => b.text.length - a.text.length))
     rest = rest.replaceAll(wordly(text), blank)
-  return rest.split('\n').flatMap((line, i) => {
-    const found = /\S*\p{N}\S*/u.exec(line)
-    return found === null ? [] : [`line ${i + 1}: ${found[0].slice(0, 80)}`]
-  })
+  return rest
+    .split('\n')
+    .flatMap((line, i) =>
+      [...line.matchAll(/\S*\p{N}\S*/gu)].map(([found]) => `line ${i + 1}: ${found.slice(0, 80)}`),
+    )
 }
 
 /** The literal alone, not as part of a longer number or word. */

@@ -8,7 +8,7 @@ const roots = [
   ...['scratch', 'builds', 'Users', 'Volumes', 'nix/store', 'run/user'],
 ]
 const machinePath = new RegExp(
-  `(?<![\\w.$~})\\]*/-])/(?:${roots.join('|')})/[\\w.@+-]+|\\b[A-Za-z]:\\\\\\\\?[\\w.-]+`,
+  `(?:(?<![\\w.$~})\\]*/-])|(?<=file://))/(?:${roots.join('|')})/[\\w.@+-]+|\\b[A-Za-z]:\\\\{1,2}[\\w.-]+`,
 )
 
 /** The first path in a text that holds for one machine only. */

@@ -19,6 +19,7 @@ export const problemCodes = {
   LIMITATIONS: 'a heading of LIMITATIONS.md is missing or has nothing below it',
   PATH: 'a path of one machine',
   DIRTY: 'a build was not made from a commit',
+  LOCK: 'the lock did not come first, or does not follow from the choice that it names',
   SCOPE: 'a file changed that the lock does not allow',
   ARTIFACT: 'a model or library that runs name is not among the artefacts',
   COMMAND: 'a recorded command did not end as the specification says',

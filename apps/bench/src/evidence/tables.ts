@@ -1,6 +1,7 @@
 import { SeamError } from '@seamline/core'
 import type { Comparison } from '../compare/comparison.ts'
 import { valueText } from '../compare/print.ts'
+import type { Selection, Survey } from '../select/selection.ts'
 import { type MetricName, metricFacts, metricNames } from '../session/record.ts'
 import { median } from '../statistics/index.ts'
 import { cellClass, type FidelityRow, type MedianRow, type RunRow } from './derivations.ts'
@@ -63,6 +64,43 @@ export const tables: Readonly<Record<string, Table>> = {
   comparison: (facts, session) => comparisonTable(facts, session, 'Verdict', (kind) => kind !== 'simulated'),
   'comparison-simulated': (facts, session) =>
     comparisonTable(facts, session, 'Outcome', (kind) => kind === 'simulated'),
+
+  survey: (facts, session) =>
+    markdownTable(
+      ['Session', 'Cell', 'Runs', 'Failed', 'Largest share', 'Largest gain', 'Class'],
+      perSession<Survey>(facts, 'survey', session).flatMap(([name, { rows }]) =>
+        rows.map(({ cell, runs, failed, largest, candidates: [best] }) => [
+          ...[name, cell, String(runs), String(failed)],
+          largest === null ? dash : `${largest.category}, ${formatted(largest.sharePct, 'pct')}`,
+          best === undefined ? dash : `${best.name}, ${formatted(best.gainPct, 'pct')}`,
+          'predicted',
+        ]),
+      ),
+    ),
+
+  selection: (facts, session) =>
+    markdownTable(
+      ['Session', 'Removing', 'gains', 'Interval', 'Winner ahead by at least', 'p', 'Class'],
+      perSession<Selection>(facts, 'selection', session).flatMap(([name, { ranked }]) =>
+        ranked.map(({ name: candidate, gainPct, lowPct, highPct, aheadLowPct, p }) => [
+          ...[name, candidate, formatted(gainPct, 'pct')],
+          `${formatted(lowPct, 'pct')} … ${formatted(highPct, 'pct')}`,
+          ...[
+            aheadLowPct === null ? dash : formatted(aheadLowPct, 'pct'),
+            p === null ? dash : p.toPrecision(2),
+          ],
+          'predicted',
+        ]),
+      ),
+    ),
+
+  rules: (facts, session) =>
+    markdownTable(
+      ['Session', 'Rule', 'What', 'Holds', 'Found'],
+      perSession<Selection>(facts, 'selection', session).flatMap(([name, { rules }]) =>
+        rules.map(({ rule, what, holds, found }) => [name, rule, what, holds ? 'yes' : 'no', found]),
+      ),
+    ),
 
   'what-if': ({ derived }) => {
     const { rows } = need<{ rows: WhatIfRow[] }>(derived, 'whatIf')

@@ -6,13 +6,14 @@ import { SeamError } from '@seamline/core'
 import { canonicalJson, derivedJson } from '../session/canonical.ts'
 import { analyserSha256 } from './analyser.ts'
 import { type Bundle, readBundle } from './bundle.ts'
-import { checkFidelity, checkGuards, checkRecords, checkScope, checkSessions } from './checks.ts'
+import { checkFidelity, checkGuards, checkLock, checkRecords, checkScope, checkSessions } from './checks.ts'
 import { type Derivation, derivations, type FidelityRow } from './derivations.ts'
 import { type Derived, deriveAll, type Facts, readFacts } from './facts.ts'
 import {
   type BundleFile,
   bundleLimits,
   fileSha256,
+  inBatches,
   listFiles,
   parseJson,
   readOptional,
@@ -68,6 +69,7 @@ export async function verifyBundle(dir: string, options: VerifyOptions = {}): Pr
     checkSessions(bundle, files, found)
     checkRecords(bundle, found)
     checkGuards(bundle, found)
+    await found.attempt('LOCK', 'lock.json', () => checkLock(bundle, found))
     for (const what of missingArtifacts(bundle))
       found.add('ARTIFACT', 'artifacts.json', `there is no ${what}`)
     await checkDerived(dir, files, bundle, statement, options.derivations ?? derivations, found, notes)
@@ -88,29 +90,28 @@ async function checkSubjects(
   const names = subject.map(({ name }) => name)
   if (names.some((name, i) => i > 0 && name <= names[i - 1]!))
     found.add('SCHEMA', 'bundle.json', 'subjects are not in the order of their names, each once')
-  for (const { path } of files) {
-    if (path === 'bundle.json') continue
+  await inBatches(files, async ({ path }) => {
+    if (path === 'bundle.json') return
     const wanted = listed.get(path)
     listed.delete(path)
-    if (wanted === undefined) found.add('EXTRA-FILE', path, 'bundle.json does not name it')
-    else if (!isPartOfBundle(path)) found.add('EXTRA-FILE', path, 'nothing of this name is part of a bundle')
-    if (wanted === undefined) continue
+    if (wanted === undefined) return found.add('EXTRA-FILE', path, 'bundle.json does not name it')
+    if (!isPartOfBundle(path)) found.add('EXTRA-FILE', path, 'nothing of this name is part of a bundle')
     const is = await found.attempt('HASH', path, () => fileSha256(join(dir, path)))
     if (is !== undefined && is !== wanted)
       found.add('HASH', path, `SHA-256 is ${is}, bundle.json says ${wanted}`)
-  }
+  })
   for (const path of listed.keys())
     found.add('MISSING-FILE', path, 'bundle.json names it and it is not there')
 }
 
 /** What holds for texts by themselves: paths, headings, typed numbers. */
 async function checkTexts(dir: string, files: readonly BundleFile[], found: Problems): Promise<void> {
-  for (const { path, bytes } of files) {
-    if (path.endsWith('.gz') || bytes > bundleLimits.fileBytes) continue
+  await inBatches(files, async ({ path, bytes }) => {
+    if (path.endsWith('.gz') || bytes > bundleLimits.fileBytes) return
     const machine = await found.attempt('PATH', path, async () => machinePathIn(await readText(dir, path)))
     if (machine !== undefined)
       found.add('PATH', path, `${machine} is on one machine; write $REPO or $MODEL_DIR`)
-  }
+  })
   await found.attempt('LIMITATIONS', 'LIMITATIONS.md', async () => {
     for (const fault of missingLimitations(await readText(dir, 'LIMITATIONS.md')))
       found.add('LIMITATIONS', 'LIMITATIONS.md', fault)
