@@ -5,7 +5,7 @@ import { analyserSha256 } from '../src/evidence/analyser.ts'
 import { goldenCommits, goldenLock, goldenRecord, goldenSession } from '../src/evidence/golden.ts'
 import { verifyBundle } from '../src/evidence/verify.ts'
 import { derivedJson, sha256 } from '../src/session/canonical.ts'
-import { runDir, type StoredSession, writeRecord, writeSession } from '../src/session/store.ts'
+import { runDir, writeRecord, writeSession } from '../src/session/store.ts'
 
 export const context = {
   ui: { json: false, print() {}, record() {}, note() {}, progress() {} },
@@ -71,15 +71,11 @@ export const spec = {
 }
 
 /** A folder that is ready for `writeBundle`: a comparison of stretched copies of the golden run. */
-export async function prepared(
-  root: string,
-  changes: { spec?: object; template?: string; session?: (of: StoredSession) => StoredSession } = {},
-) {
+export async function prepared(root: string, changes: { spec?: object; template?: string } = {}) {
   const dir = join(root, 'bundle')
   const record = await goldenRecord()
   const lock = goldenLock(record, await analyserSha256())
-  const plain = goldenSession(record, planOf(lock), goldenCommits)
-  const { session, records } = changes.session?.(plain) ?? plain
+  const { session, records } = goldenSession(record, planOf(lock), goldenCommits)
   const source = join(dir, 'source')
   await writeSession(source, session)
   for (const [number, { trace, ...run }] of records) await writeRecord(runDir(source, number), run, trace)

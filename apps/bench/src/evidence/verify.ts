@@ -66,16 +66,22 @@ export async function verifyBundle(dir: string, options: VerifyOptions = {}): Pr
   const isBounded = files.length <= bundleLimits.files && !found.found.some(({ code }) => code === 'SIZE')
   const bundle = isBounded ? await readBundle(dir, files, found) : undefined
   if (bundle !== undefined) {
-    checkSessions(bundle, files, found)
-    checkRecords(bundle, found)
-    checkGuards(bundle, found)
+    const check = (work: () => void) => found.attempt('RAW', 'sessions', work)
+    await check(() => checkSessions(bundle, files, found))
+    await check(() => checkRecords(bundle, found))
+    await check(() => checkGuards(bundle, found))
     await found.attempt('LOCK', 'lock.json', () => checkLock(bundle, found))
     for (const what of missingArtifacts(bundle))
       found.add('ARTIFACT', 'artifacts.json', `there is no ${what}`)
     await checkDerived(dir, files, bundle, statement, options.derivations ?? derivations, found, notes)
   }
   return {
-    ...{ problems: found.found, notes, title: bundle?.spec.title ?? null, files: files.length },
+    ...{
+      problems: [...found.found].sort(byFile),
+      notes,
+      title: bundle?.spec.title ?? null,
+      files: files.length,
+    },
     bytes: files.reduce((sum, { bytes }) => sum + bytes, 0),
   }
 }
@@ -289,4 +295,8 @@ function firstDifference(is: string, expected: string): string | undefined {
   const at = line < 0 ? wanted.length : line
   const shown = (text: string | undefined) => (text === undefined ? 'nothing' : text.trim().slice(0, 120))
   return `line ${at + 1} is ${shown(given[at])} instead of ${shown(wanted[at])}`
+}
+
+function byFile(a: Problem, b: Problem): number {
+  return `${a.file} ${a.code}` < `${b.file} ${b.code}` ? -1 : 1
 }
