@@ -5,6 +5,7 @@ import type { Command } from 'commander'
 import { modelDir } from 'seamline/profile'
 import { type Context, command } from '../command.ts'
 import { ExitCode } from '../exit-codes.ts'
+import { injectors } from '../select/gains.ts'
 import {
   injectionPlan,
   planSha256,
@@ -14,7 +15,7 @@ import {
   surveyPlan,
 } from '../select/plan.ts'
 import { selectionText, surveyText } from '../select/print.ts'
-import { injectors, type Selection, selectionOf, surveyOf } from '../select/selection.ts'
+import { type Selection, selectionOf, surveyOf } from '../select/selection.ts'
 import { derivedJson } from '../session/canonical.ts'
 import { runSession, thisBuild } from '../session/run-session.ts'
 import type { SessionPlan } from '../session/session.ts'
@@ -73,8 +74,10 @@ async function choose(
 ): Promise<Selection> {
   const selected = await made(context, join(dir, 'select'), selectionPlan(plan, cell), isNew)
   const first = selectionOf(plan, cell, selected, undefined)
-  const winner = first.ranked[0]
-  const injector = winner === undefined ? undefined : injectors[winner.category]
+  const winner = first.ranked.find(({ name }) => name === first.winner)
+  // Where nothing would be chosen anyway, or nothing can be delayed, an experiment says nothing.
+  const isOpen = winner !== undefined && first.verdict !== 'TIE'
+  const injector = isOpen ? injectors[winner.category] : undefined
   const injected = join(dir, 'inject')
   if (injector === undefined) return first
   if (!isNew && (await stat(injected).catch(() => undefined)) === undefined) return first

@@ -1,10 +1,14 @@
 import { readFile } from 'node:fs/promises'
 import { SeamError } from '@seamline/core'
+import { type Category, categories } from '@seamline/profiler'
 import { shuffle } from '../compare/plan.ts'
 import { canonicalJson, sha256 } from '../session/canonical.ts'
 import { asObject, type Cell, knownFields, oneOf, parseCell, real, text, whole } from '../session/cell.ts'
 import type { PlannedRun, SessionPlan } from '../session/session.ts'
 import { random } from '../statistics/index.ts'
+import { leastRuns } from './estimate.ts'
+import { type FloorRule, floorRules } from './floors.ts'
+import { notRemovable } from './gains.ts'
 
 /** What a bottleneck may be looked for in: the times that a removal can shorten. */
 export const targets = ['ttft', 'prefill', 'tpot'] as const
@@ -18,6 +22,10 @@ export interface SelectPlan {
   /** Removing a candidate must gain this much, in percent of the time. */
   readonly minimumEffectPct: number
   readonly alpha: number
+  /** Categories that may be chosen. Absent: all that a seam can take away. */
+  readonly candidates?: readonly Category[]
+  /** Down to what a candidate is removed. Absent: `measured`. */
+  readonly floors?: FloorRule
   readonly seed: number
   /** Of every cell, to choose which ones to look at. */
   readonly surveyRuns: number
@@ -32,20 +40,9 @@ export interface SelectPlan {
 }
 
 const fields = [
-  ...[
-    'schema',
-    'name',
-    'target',
-    'minimumEffectPct',
-    'alpha',
-    'seed',
-    'surveyRuns',
-    'selectRuns',
-    'level2Runs',
-  ],
-  ...['injectionRuns', 'injectionDelayMs', 'cells'],
+  ...['schema', 'name', 'target', 'minimumEffectPct', 'alpha', 'candidates', 'floors', 'seed', 'cells'],
+  ...['surveyRuns', 'selectRuns', 'level2Runs', 'injectionRuns', 'injectionDelayMs'],
 ]
-const leastRuns = 10
 
 export async function readPlan(file: string): Promise<SelectPlan> {
   try {
@@ -67,14 +64,20 @@ export function parsePlan(value: unknown): SelectPlan {
   )
   if (cells.length === 0) throw new SeamError('USAGE', 'plan.cells: at least one cell is needed')
   for (const [name, cell] of cells) {
-    if (cell.kind === 'pipeline' && cell.level === 1 && cell.executor !== 'llama-rpc') continue
-    throw new SeamError('USAGE', `plan.cells.${name}: pipelines recorded at level 1 are needed`)
+    const hasSeam = cell.kind === 'pipeline' && cell.executor !== 'llama-rpc' && cell.executor !== 'unsplit'
+    if (hasSeam && cell.level === 1 && cell.injection === null) continue
+    throw new SeamError(
+      'USAGE',
+      `plan.cells.${name}: pipelines of stages, recorded at level 1 and without a delay, are needed`,
+    )
   }
   return {
     ...({ schema: 'seamline-plan/1', name: text(plan.name, 'plan.name') } as const),
     target: oneOf(plan.target, targets, 'plan.target'),
     minimumEffectPct: real(plan.minimumEffectPct ?? 3, 'plan.minimumEffectPct', 0.1, 100),
     alpha: real(plan.alpha ?? 0.05, 'plan.alpha', 0.001, 0.2),
+    ...(plan.candidates === undefined ? {} : { candidates: candidatesIn(plan.candidates) }),
+    ...(plan.floors === undefined ? {} : { floors: oneOf(plan.floors, floorRules, 'plan.floors') }),
     seed: whole(plan.seed ?? 1, 'plan.seed', 0, 0xffffffff),
     surveyRuns: whole(plan.surveyRuns ?? 3, 'plan.surveyRuns', 1, 100),
     selectRuns: whole(plan.selectRuns ?? leastRuns, 'plan.selectRuns', leastRuns, 200),
@@ -83,6 +86,13 @@ export function parsePlan(value: unknown): SelectPlan {
     injectionDelayMs: real(plan.injectionDelayMs ?? 10, 'plan.injectionDelayMs', 0.1, 10_000),
     cells: Object.fromEntries(cells),
   }
+}
+
+function candidatesIn(value: unknown): readonly Category[] {
+  const removable = categories.filter((category) => !notRemovable.has(category))
+  if (!Array.isArray(value) || value.length === 0)
+    throw new SeamError('USAGE', `plan.candidates: a list is needed, of ${removable.join(', ')}`)
+  return value.map((each, i) => oneOf(each, removable, `plan.candidates[${i}]`))
 }
 
 export function planSha256(plan: SelectPlan): string {

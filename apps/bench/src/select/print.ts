@@ -7,12 +7,15 @@ import type { SelectPlan } from './plan.ts'
 import type { Selection, Survey } from './selection.ts'
 
 const mostRows = 12
+const leastShownPct = 0.05
 const barCells = 16
 
-export function surveyText(plan: SelectPlan, { rows, target }: Survey): string {
+export function surveyText(plan: SelectPlan, { rows }: Survey): string {
   const lines = rows.map((row) => [
     row.cell,
-    valueText(target, row.value),
+    metricFacts[row.target].label,
+    valueText(row.target, row.value),
+    `${row.computePct.toFixed(0)} %`,
     row.largest === null ? '—' : `${row.largest.category} ${row.largest.sharePct.toFixed(0)} %`,
     row.candidates
       .slice(0, 2)
@@ -22,12 +25,13 @@ export function surveyText(plan: SelectPlan, { rows, target }: Survey): string {
     `${row.gatesPassed} of ${row.runs}`,
     cellLabel(plan.cells[row.cell]!),
   ])
-  const head = ['cell', metricFacts[target].label, 'largest', 'removing would gain', 'no name', 'replays', '']
-  return table(head, lines, [1, 4])
+  const head = ['cell', 'time', '', 'compute', 'largest', 'removing would gain', 'no name', 'replays', '']
+  return table(head, lines, [2, 3, 6])
 }
 
 export function selectionText({
   ranked,
+  places,
   rules,
   verdict,
   text,
@@ -47,6 +51,15 @@ export function selectionText({
       bar(Math.max(0, row.gainPct) / most, barCells),
       row.floor,
     ])
+  const parts = places
+    .filter(({ gainPct }) => gainPct >= leastShownPct)
+    .slice(0, mostRows)
+    .map((row) => [
+      row.name,
+      `${row.gainPct.toFixed(2)} %`,
+      `${row.lowPct.toFixed(2)} … ${row.highPct.toFixed(2)}`,
+      bar(row.gainPct / most, barCells),
+    ])
   const checks = rules.map(({ rule, what, holds, found }) => [
     rule,
     holds ? colours.green('holds') : colours.red('fails'),
@@ -58,6 +71,7 @@ export function selectionText({
     '',
     table(['candidate', 'gain', 'interval', 'p', '', 'floor'], rows, [1, 2, 3]),
     '',
+    ...(parts.length === 0 ? [] : [table(['at one place', 'gain', 'interval', ''], parts, [1, 2]), '']),
     table(['rule', '', '', 'found'], checks, []),
     '',
     `${colours.bold(verdict)}: ${text}`,

@@ -1,13 +1,17 @@
 import { SPAN_RECORD_LENGTH, SpanName } from '@seamline/core'
-import type { Category, InjectionPlace, RunTrace } from '@seamline/profiler'
-import type { Place } from 'seamline/profile'
+import type { RunTrace } from '@seamline/profiler'
+import type { Cell } from '../session/cell.ts'
 import { roundedAll } from '../session/numbers.ts'
+import type { StoredRecord } from '../session/record.ts'
 import type { StoredSession } from '../session/store.ts'
 import { metricValues } from '../session/values.ts'
 import { median } from '../statistics/index.ts'
 import { type Decision, decide, type Facts } from './decide.ts'
-import { candidatesOf, floorsOf, gainPct, type Replayed, replayed } from './gains.ts'
-import { planSha256, type SelectPlan } from './plan.ts'
+import { winnerOf } from './estimate.ts'
+import { floorsOf } from './floors.ts'
+import { type Candidate, candidatesOf, gainPct, type Injector, injectors, predictedSlope } from './gains.ts'
+import { planSha256, type SelectPlan, type Target } from './plan.ts'
+import { type BandEnd, type Replayed, replayed } from './replayed.ts'
 
 export interface Selection extends Decision {
   readonly format: 'seamline-selection/1'
@@ -23,11 +27,15 @@ export interface Selection extends Decision {
 /** A row of a survey: what a few runs say of a cell. It may choose where to look, not what to change. */
 export interface SurveyRow {
   readonly cell: string
+  readonly target: Target
   readonly runs: number
   readonly failed: number
   readonly value: number | null
   readonly unattributedPct: number | null
   readonly gatesPassed: number
+  readonly oversubscribed: boolean
+  /** Of the engine's own work. */
+  readonly computePct: number
   readonly largest: { readonly category: string; readonly sharePct: number } | null
   /** Largest first. */
   readonly candidates: readonly { readonly name: string; readonly gainPct: number }[]
@@ -36,57 +44,45 @@ export interface SurveyRow {
 export interface Survey {
   readonly format: 'seamline-survey/1'
   readonly planSha256: string
-  readonly target: SelectPlan['target']
   readonly rows: readonly SurveyRow[]
-}
-
-/** Where a delay stands for more of a category, by the injector's and the replay's names. */
-export const injectors: Partial<
-  Readonly<
-    Record<Category, { readonly place: Place; readonly replay: InjectionPlace; readonly stage: number }>
-  >
-> = {
-  open: { place: 'open', replay: 'open', stage: 0 },
-  'wire.first': { place: 'wire', replay: 'wire', stage: 1 },
-  'frame.encode': { place: 'framing', replay: 'framing', stage: 0 },
-  'convert.encode': { place: 'codec', replay: 'codec', stage: 0 },
-  'send.queue': { place: 'sender-queue', replay: 'sender queue', stage: 0 },
-  emit: { place: 'emit', replay: 'emit', stage: 0 },
 }
 
 const mostCandidates = 5
 
-export function surveyOf(plan: SelectPlan, { session, records }: StoredSession): Survey {
-  const rows = Object.keys(plan.cells).map((cell): SurveyRow => {
-    const all = session.plan.runs
-      .filter((run) => run.cell === cell)
-      .flatMap(({ number }) => records.get(number) ?? [])
-    const done = all.filter(({ status, trace }) => status === 'done' && trace !== undefined)
-    const runs = done.map((record) => replayed(record, plan.target))
-    const floors = floorsOf(runs)
-    const passed = runs.filter(({ whatIf }) => whatIf.ok)
-    const candidates = candidatesOf(passed).map((candidate) => ({
-      name: candidate.name,
-      gainPct: middle(passed.map((run) => gainPct(run, candidate, floors, plan.target))) ?? 0,
-    }))
-    const shares = meanShares(runs)
-    const [category, sharePct] = Object.entries(shares).sort((a, b) => b[1] - a[1])[0] ?? []
-    return {
-      ...{ cell, runs: all.length, failed: all.length - done.length },
-      value: middle(done.flatMap((record) => metricValues(record)[plan.target] ?? [])),
-      unattributedPct: middle(runs.map((run) => run.unattributedMedianPct)),
-      gatesPassed: passed.length,
-      largest: category === undefined || sharePct === undefined ? null : { category, sharePct },
-      candidates: candidates.sort((a, b) => b.gainPct - a.gainPct).slice(0, mostCandidates),
-    }
+/** For every cell and target; the runs are the same for all targets. */
+export function surveyOf(plan: SelectPlan, stored: StoredSession): Survey {
+  const rows = Object.keys(plan.cells).flatMap((cell) => {
+    const all = recordsOf(stored, cell)
+    return surveyed.map((target) => surveyRow(plan, cell, target, all))
   })
-  return roundedAll({
-    format: 'seamline-survey/1',
-    planSha256: planSha256(plan),
-    target: plan.target,
-    rows,
-  } as const)
+  return roundedAll({ format: 'seamline-survey/1', planSha256: planSha256(plan), rows } as const)
 }
+
+function surveyRow(plan: SelectPlan, cell: string, target: Target, all: readonly StoredRecord[]): SurveyRow {
+  const done = all.filter(isUsable)
+  const runs = done.map((record) => replayed(record, target))
+  const floors = floorsOf(runs, plan.floors)
+  const passed = runs.filter(({ whatIf }) => whatIf.ok)
+  const wholes = candidatesOf(passed, target, floors, plan.candidates).filter(({ partOf }) => partOf === null)
+  const candidates = wholes.map((candidate) => ({
+    name: candidate.name,
+    gainPct: middle(passed.map((run) => gainPct(run, candidate, floors, target))) ?? 0,
+  }))
+  const shares = meanShares(runs)
+  const [category, sharePct] = Object.entries(shares).sort((a, b) => b[1] - a[1])[0] ?? []
+  return {
+    ...{ cell, target, runs: all.length, failed: all.length - done.length },
+    value: middle(done.flatMap((record) => metricValues(record)[target] ?? [])),
+    unattributedPct: middle(runs.map((run) => run.unattributedMedianPct)),
+    gatesPassed: passed.length,
+    oversubscribed: runs.some(({ settings }) => settings.busyThreads > settings.cores),
+    largest: category === undefined || sharePct === undefined ? null : { category, sharePct },
+    computePct: shares['compute.device'] ?? 0,
+    candidates: candidates.sort((a, b) => b.gainPct - a.gainPct).slice(0, mostCandidates),
+  }
+}
+
+const surveyed = ['ttft', 'tpot'] as const
 
 /**
  * Chooses from the runs of one cell: `selected` holds those at level 1 and 2, `injection` those with a delay at what they chose, where
@@ -98,47 +94,44 @@ export function selectionOf(
   selected: StoredSession,
   injection: StoredSession | undefined,
 ): Selection {
-  const of = (stored: StoredSession, name: string) =>
-    stored.session.plan.runs
-      .filter((run) => run.cell === name)
-      .flatMap(({ number }) => stored.records.get(number) ?? [])
-  const done = of(selected, cell).filter(({ trace }) => trace !== undefined)
-  const runs = done.map((record) => replayed(record, plan.target))
-  const more = of(selected, `${cell} level 2`).flatMap((record) =>
-    record.trace === undefined ? [] : [replayed(record, plan.target)],
-  )
-  const floors = floorsOf(runs)
-  const candidates = candidatesOf(runs)
+  const { target, minimumEffectPct, alpha } = plan
+  const done = recordsOf(selected, cell).filter(isUsable)
+  const at = (end?: BandEnd) => done.map((record) => replayed(record, target, end))
+  const runs = at()
+  const more = recordsOf(selected, `${cell} level 2`).filter(isUsable)
+  const floors = floorsOf(runs, plan.floors)
+  const candidates = candidatesOf(runs, target, floors, plan.candidates)
   const gainsOf = (some: readonly Replayed[]) =>
-    candidates.map((candidate) => some.map((run) => gainPct(run, candidate, floors, plan.target)))
+    candidates.map((candidate) => some.map((run) => gainPct(run, candidate, floors, target)))
+  const severalHosts = runs.some(({ settings }) => settings.severalHosts === true)
+  const gains = gainsOf(runs)
   const shares = meanShares(runs)
-  const facts: Facts = {
-    minimumEffectPct: plan.minimumEffectPct,
-    alpha: plan.alpha,
-    ...{ candidates, gains: gainsOf(runs), level2Gains: gainsOf(more), shares },
-    gatePassed: runs.map(({ whatIf }) => whatIf.ok),
-    residue: runs.map((run) => ({
-      ...{ medianPct: run.unattributedMedianPct, p95Pct: run.unattributedP95Pct, tokenNs: run.tokenNs },
-      ...{ violations: run.causalityViolations, errors: run.recordingErrors.length },
-    })),
-    oversubscribed: runs.some(({ busyThreads, cores }) => busyThreads > cores),
-    clocks: 'one host',
-    injection: null,
-  }
-  const first = decide(facts)
-  const winner = candidates.find(({ name }) => name === first.ranked[0]?.name)
-  const tried =
-    injection === undefined || winner === undefined
-      ? null
-      : slopesOf(plan, cell, winner.category, injection, runs)
   return {
-    ...({ format: 'seamline-selection/1', planSha256: planSha256(plan), cell, target: plan.target } as const),
+    ...({ format: 'seamline-selection/1', planSha256: planSha256(plan), cell, target } as const),
     ...roundedAll({
-      value: middle(done.flatMap((record) => metricValues(record)[plan.target] ?? [])),
+      value: middle(done.flatMap((record) => metricValues(record)[target] ?? [])),
       runs: runs.length,
       shares,
     }),
-    ...decide({ ...facts, injection: tried }),
+    ...decide({
+      ...{ minimumEffectPct, alpha, candidates, gains, shares },
+      level2Gains: gainsOf(more.map((record) => replayed(record, target))),
+      replays: runs.map(({ whatIf: { ok, gates } }) => ({
+        passed: ok,
+        errorPct: Math.min(...gates.map(({ makespanErrorPct }) => makespanErrorPct)),
+      })),
+      residue: runs.map((run) => ({
+        ...{ medianPct: run.unattributedMedianPct, p95Pct: run.unattributedP95Pct, tokenNs: run.tokenNs },
+        ...{ violations: run.causalityViolations, errors: run.recordingErrors.length },
+      })),
+      busyThreads: Math.max(0, ...runs.map(({ settings }) => settings.busyThreads)),
+      cores: Math.min(...runs.map(({ settings }) => settings.cores)),
+      bandGains: severalHosts ? { low: gainsOf(at('low')), high: gainsOf(at('high')) } : null,
+      injection:
+        injection === undefined
+          ? null
+          : slopesOf(plan, cell, winnerOf(candidates, gains, 1 - alpha), injection, runs),
+    }),
   }
 }
 
@@ -146,40 +139,59 @@ export function selectionOf(
 function slopesOf(
   plan: SelectPlan,
   cell: string,
-  category: Category,
+  winner: Candidate | undefined,
   { session, records }: StoredSession,
   runs: readonly Replayed[],
 ): Facts['injection'] {
-  const injector = injectors[category]
-  if (injector === undefined || plan.target === 'prefill') return null
-  const pairs = new Map<number, { quiet?: number; delayed?: number; delayNs?: number | undefined }>()
+  const injector = winner === undefined ? undefined : injectors[winner.category]
+  if (injector === undefined || !isAt(session.plan.cells[`${cell} delayed`], injector)) return null
+  const pairs = new Map<number, { quietNs?: number; delayedNs?: number; delayNs?: number | undefined }>()
   for (const { number, cell: name, pair } of session.plan.runs) {
     const record = records.get(number)
-    const value = record === undefined ? null : metricValues(record)[plan.target]
-    if (pair === null || record?.trace === undefined || value === null) continue
+    const valueNs = record === undefined ? null : targetNs(record, plan.target)
+    if (pair === null || record?.trace === undefined || valueNs === null) continue
     const found = pairs.get(pair) ?? {}
     pairs.set(pair, found)
-    if (name === cell) found.quiet = value
+    if (name === cell) found.quietNs = valueNs
     else {
-      found.delayed = value
-      found.delayNs = injectedNs(record)
+      found.delayedNs = valueNs
+      found.delayNs = injectedNs(record.trace)
     }
   }
-  const slopes = [...pairs.values()].flatMap(({ quiet, delayed, delayNs }) =>
-    quiet === undefined || delayed === undefined || delayNs === undefined
+  const slopes = [...pairs.values()].flatMap(({ quietNs, delayedNs, delayNs }) =>
+    quietNs === undefined || delayedNs === undefined || delayNs === undefined
       ? []
-      : [(delayed - quiet) / delayNs],
+      : [(delayedNs - quietNs) / delayNs],
   )
-  const key = plan.target === 'ttft' ? 'ttftPerNs' : 'tpotPerNs'
-  const predicted = middle(
-    runs.flatMap(({ whatIf }) => (whatIf.ok ? [whatIf.injectionSlope(injector.replay)[key]] : [])),
-  )
+  const predicted = middle(runs.flatMap((run) => predictedSlope(run, injector, plan.target) ?? []))
   return slopes.length === 0 || predicted === null ? null : { slopes, predicted }
 }
 
+function isAt(cell: Cell | undefined, { place, stage }: Injector): boolean {
+  const injection = cell?.kind === 'pipeline' ? cell.injection : null
+  return injection?.place === place && injection.stage === stage
+}
+
+/** Null where the run has no such figure. */
+function targetNs(record: StoredRecord, target: SelectPlan['target']): number | null {
+  const value = metricValues(record)[target]
+  if (value === null || target !== 'prefill' || record.cell.kind !== 'pipeline') return value
+  return (record.cell.promptTokens * 1e9) / value
+}
+
+function recordsOf({ session, records }: StoredSession, name: string): StoredRecord[] {
+  return session.plan.runs
+    .filter((run) => run.cell === name)
+    .flatMap(({ number }) => records.get(number) ?? [])
+}
+
+function isUsable({ status, trace }: StoredRecord): boolean {
+  return status === 'done' && trace?.complete === true && trace.settings.injected === undefined
+}
+
 /** Mean of what the injectors recorded. */
-function injectedNs({ trace }: NonNullable<ReturnType<StoredSession['records']['get']>>): number | undefined {
-  const lengths = injectedSpans(trace!)
+function injectedNs(trace: RunTrace): number | undefined {
+  const lengths = injectedSpans(trace)
   return lengths.length === 0 ? undefined : lengths.reduce((sum, ns) => sum + ns, 0) / lengths.length
 }
 
