@@ -5,6 +5,7 @@ import { type Place, places } from 'seamline/profile'
 import { createCatalogue } from './catalogue.ts'
 import { interruptible, wholeNumber } from './command.ts'
 import { compareCommand } from './commands/compare.ts'
+import { e2eCommand } from './commands/e2e.ts'
 import { evidenceCommand } from './commands/evidence.ts'
 import { type InjectOptions, inject } from './commands/inject.ts'
 import { type LevelsOptions, levels } from './commands/levels.ts'
@@ -47,6 +48,7 @@ function createProgram(): Command {
   program.addCommand(profileCommand())
   program.addCommand(injectCommand())
   program.addCommand(levelsCommand())
+  program.addCommand(e2eCommand())
   program.addCommand(compareCommand())
   program.addCommand(lockCommand())
   program.addCommand(selectCommand())

@@ -19,8 +19,11 @@ export function metricValues(record: StoredRecord): MetricValues {
   const sameHost = trace.settings.severalHosts !== true
   const found = metrics(trace, trace.level === 0 ? undefined : alignClocks(trace, { sameHost }))
   const ttfts = found.sequences.flatMap(({ ttftNs }) => ttftNs ?? [])
-  // A relay does not tell its memory.
-  const peaks = trace.processes.flatMap(({ role, peakRssBytes }) => (role === 'relay' ? [] : peakRssBytes))
+  // A relay does not tell its memory; stages in the process of the coordinator have none of their own.
+  const isOneProcess = trace.settings.transport === 'memory'
+  const peaks = trace.processes.flatMap(({ role, peakRssBytes }) =>
+    role === 'relay' || (isOneProcess && role === 'stage') ? [] : peakRssBytes,
+  )
   const framed = found.bytesPerToken.map((edge) => edge.framed)
   const values: Record<MetricName, number | null> = {
     ...none,

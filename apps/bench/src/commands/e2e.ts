@@ -1,0 +1,83 @@
+import { writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { SeamError } from '@seamline/core'
+import { modelFacts, openModel } from '@seamline/gguf'
+import type { Command } from 'commander'
+import { modelDir } from 'seamline/profile'
+import { type Context, command, wholeNumber } from '../command.ts'
+import { e2ePlan, type Surroundings, withControls } from '../e2e/controls.ts'
+import { llamaRpc } from '../e2e/llama-rpc.ts'
+import { resolveModel } from '../e2e/models.ts'
+import { e2eText } from '../e2e/print.ts'
+import { readScenario, type Scenario, scenarioNames } from '../e2e/scenario.ts'
+import { e2eTable } from '../e2e/table.ts'
+import { ExitCode } from '../exit-codes.ts'
+import { derivedJson } from '../session/canonical.ts'
+import { runSession, thisBuild } from '../session/run-session.ts'
+import { readSession } from '../session/store.ts'
+
+interface E2eOptions {
+  readonly runs?: number
+  readonly out?: string
+  readonly read?: string
+}
+
+export function e2eCommand(): Command {
+  return command<E2eOptions, readonly string[]>(
+    'e2e',
+    'Run the cells of a scenario end to end, in turns with their controls and each in fresh processes.',
+    e2e,
+  )
+    .argument('[scenario]', 'a name below benchmarks/scenarios, or a file')
+    .option('--runs <n>', 'of every cell (default: what the scenario says)', wholeNumber(1, 1000))
+    .option('--out <dir>', 'the folder of the session (default: below bench/ in the folder of models)')
+    .option('--read <dir>', 'say again what a session on disk says, and run nothing')
+}
+
+async function e2e(context: Context, options: E2eOptions, ...[name]: readonly string[]): Promise<ExitCode> {
+  const { ui } = context
+  const dir = options.read ?? (await measure(context, name, options))
+  const result = e2eTable(await readSession(dir))
+  await writeFile(join(dir, 'e2e.json'), derivedJson(result))
+  for (const cell of result.cells) ui.record({ type: 'e2e', ...cell })
+  ui.print(e2eText(result))
+  ui.print(`\nkept in ${dir}`)
+  return result.cells.some(({ failed }) => failed.length > 0) ? ExitCode.CHECK_FAILED : ExitCode.OK
+}
+
+/** Makes the runs; returns the folder of the session. */
+async function measure(context: Context, name: string | undefined, options: E2eOptions): Promise<string> {
+  if (name === undefined)
+    throw new SeamError(
+      'USAGE',
+      `name a scenario (${(await scenarioNames()).join(', ')}), or give --read DIR`,
+    )
+  const { ui } = context
+  const scenario = await readScenario(name)
+  const expanded = withControls(scenario, await surroundingsOf(context, scenario))
+  for (const { control, cells, reason } of expanded.leftOut) {
+    ui.record({ type: 'left-out', control, cells, reason })
+    ui.note(`without ${control} beside ${cells.join(', ')}: ${reason}`)
+  }
+  const plan = e2ePlan(scenario, expanded, options.runs)
+  const at = new Date().toISOString().replaceAll(':', '-')
+  const dir = options.out ?? join(modelDir(), 'bench', `${scenario.name}-${at}`)
+  const count = Object.keys(plan.cells).length
+  ui.note(`${scenario.name}: ${count} cells, ${plan.runs.length} runs, into ${dir}`)
+  await runSession(context, dir, plan, { here: await thisBuild() })
+  return dir
+}
+
+/** Makes the models that are not there yet, so that no run does. */
+async function surroundingsOf(context: Context, { cells }: Scenario): Promise<Surroundings> {
+  const embeddings = new Map<string, number>()
+  for (const { model, ctx } of Object.values(cells)) {
+    if (model === null) continue
+    const { embedding, contextLength } = modelFacts(openModel((await resolveModel(context, model)).path))
+    if (ctx > contextLength)
+      throw new SeamError('USAGE', `ctx ${ctx}: ${model} was trained for ${contextLength} positions`)
+    embeddings.set(model, embedding)
+  }
+  const found = await llamaRpc()
+  return { embeddings, withoutLlamaRpc: 'reason' in found ? found.reason : undefined }
+}
