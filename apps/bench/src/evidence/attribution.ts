@@ -25,10 +25,11 @@ export interface RunAttribution {
 
 const known = new WeakMap<StoredRecord, RunAttribution>()
 
-/** Whether the record says where the time of its tokens went: a chain of stages with spans. */
+/** Whether the record says where the time of its tokens went: a coordinator and stages with spans. */
 export function isAttributable({ status, trace }: StoredRecord): boolean {
-  const isChain = trace?.processes.some(({ role }) => role === 'stage') === true
-  return status === 'done' && isChain && trace.level > 0
+  if (status !== 'done' || trace === undefined || trace.level === 0) return false
+  const roles = new Set(trace.processes.map(({ role }) => role))
+  return roles.has('coordinator') && roles.has('stage')
 }
 
 export function alignmentOf({ trace }: StoredRecord): ClockAlignment {

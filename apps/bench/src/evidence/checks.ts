@@ -181,11 +181,15 @@ function checkOwnGuards(record: StoredRecord, path: string, found: Problems): vo
   if (guards === null) return
   const bytes = metricValues(record).bytes_per_token
   const facts: Partial<Record<(typeof guardNames)[number], string>> = {
+    cpu: environment.cpu === 'unknown' ? notRecorded : environment.cpu,
     cores: String(environment.cores),
     kernel: environment.kernel,
     node: environment.node,
   }
-  if (cell.kind === 'pipeline') facts.link = cell.link === null ? 'bare' : canonicalJson(cell.link)
+  if (cell.kind === 'pipeline') {
+    facts.transport = cell.transport
+    facts.link = cell.link === null ? 'bare' : canonicalJson(cell.link)
+  }
   if (trace !== undefined) {
     facts.tokens = tokensSha256(trace)
     for (const name of ['modelSha256', 'manifestSha256', 'engine', 'backend', 'codec', 'framing'] as const)
@@ -224,8 +228,13 @@ export function checkGuards({ sessions }: Bundle, found: Problems): void {
 /** Runs of one workload made the same tokens, those of the unsplit model among them. */
 export function checkFidelity(rows: readonly FidelityRow[], found: Problems): void {
   for (const { workload, tokens } of rows) {
-    if (tokens.length > 1)
-      found.add('FIDELITY', 'sessions', `${workload}: ${tokens.length} different sets of tokens`)
+    const [first, ...others] = tokens
+    for (const { cells } of others)
+      found.add(
+        'FIDELITY',
+        'sessions',
+        `${workload}: ${cells.join(', ')} made other tokens than ${first!.cells.join(', ')}`,
+      )
   }
 }
 

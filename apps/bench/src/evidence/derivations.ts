@@ -51,8 +51,8 @@ export interface MedianRow {
 
 export interface FidelityRow {
   readonly workload: string
-  /** Of the token ids; several where runs differ. */
-  readonly tokens: readonly string[]
+  /** SHA-256 of the token ids with the cells that made them; several where runs differ. */
+  readonly tokens: readonly { readonly sha256: string; readonly cells: readonly string[] }[]
   readonly runs: number
   readonly unsplitRuns: number
 }
@@ -217,21 +217,26 @@ export function workloadOf(cell: Cell): string | null {
 }
 
 function fidelityRows({ sessions, spec }: Bundle): FidelityRow[] {
-  const rows = new Map<string, { tokens: Set<string>; runs: number; unsplitRuns: number }>()
+  const rows = new Map<string, { tokens: Map<string, Set<string>>; runs: number; unsplitRuns: number }>()
   for (const { stored, lost } of sessions) {
     for (const { cell, guards, status } of lost === null ? stored.records.values() : []) {
       const workload = workloadOf(cell)
       if (cell.kind !== 'pipeline' || workload === null || status !== 'done' || guards === null) continue
       const isLossy = spec.lossy.some(({ codec }) => codec === cell.codec) && cell.executor !== 'unsplit'
       const name = isLossy ? `${workload} ${cell.codec}` : workload
-      const row = rows.get(name) ?? { tokens: new Set(), runs: 0, unsplitRuns: 0 }
+      const row = rows.get(name) ?? { tokens: new Map(), runs: 0, unsplitRuns: 0 }
       rows.set(name, row)
-      if (guards.tokens !== notRecorded) row.tokens.add(guards.tokens)
       row.runs++
       if (cell.executor === 'unsplit') row.unsplitRuns++
+      if (guards.tokens === notRecorded) continue
+      const cells = row.tokens.get(guards.tokens) ?? new Set()
+      row.tokens.set(guards.tokens, cells.add(cellLabel(cell)))
     }
   }
-  return [...rows].map(([workload, row]) => ({ workload, ...row, tokens: [...row.tokens].sort() }))
+  return [...rows].map(([workload, { tokens, ...counts }]) => ({
+    ...{ workload, ...counts },
+    tokens: [...tokens].map(([sha256, cells]) => ({ sha256, cells: [...cells].sort() })),
+  }))
 }
 
 function whatIfRows(bundle: Bundle) {

@@ -9,6 +9,8 @@ import type { Facts } from './facts.ts'
 import { formatted, markdownTable, notMeasured, render } from './macros.ts'
 
 const dash = '—'
+/** Smaller shares of a token are added up in its table; the derived file has all. */
+const leastSharePct = 1
 type Table = (facts: Facts, session: string | null) => string
 
 /** Every table of `{{table:name}}`; with a session behind the name only that one. */
@@ -119,7 +121,7 @@ export const tables: Readonly<Record<string, Table>> = {
       ['Workload', 'Runs', 'of the unsplit model', 'Token ids', 'Class'],
       need<FidelityRow[]>(derived, 'fidelity').map(({ workload, runs, unsplitRuns, tokens }) => [
         ...[workload, String(runs), String(unsplitRuns)],
-        tokens.length === 1 ? `equal, ${tokens[0]!.slice(0, 16)}` : `${tokens.length} different`,
+        tokens.length === 1 ? `equal, ${tokens[0]!.sha256.slice(0, 16)}` : `${tokens.length} different`,
         'derived',
       ]),
     ),
@@ -220,16 +222,18 @@ function shares({ bundle }: Facts, session: string, runs: Record<string, Attribu
         place.pct[i]! += sharePct
       }
     }
-    return [...places.values()]
+    const rows = [...places.values()]
       .map(({ category, process, ns, pct }) => ({ category, process, ns: median(ns), pct: median(pct) }))
       .sort((a, b) => b.ns - a.ns)
-      .map(({ category, process, ns, pct }) => [
-        cell,
-        category,
-        process,
-        formatted(ns, 'us'),
-        formatted(pct, 'pct'),
-      ])
+    const large = rows.filter(({ pct }) => pct >= leastSharePct)
+    const small = rows.filter(({ pct }) => pct < leastSharePct)
+    if (small.length > 0) {
+      const sum = (of: 'ns' | 'pct') => small.reduce((total, row) => total + row[of], 0)
+      large.push({ category: `${small.length} smaller`, process: dash, ns: sum('ns'), pct: sum('pct') })
+    }
+    return large.map(({ category, process, ns, pct }) => [
+      ...[cell, category, process, formatted(ns, 'us'), formatted(pct, 'pct')],
+    ])
   })
 }
 

@@ -199,10 +199,10 @@ async function checkDerived(
   if (facts === undefined) return
   checkCommands(facts, found)
   checkScope(bundle, facts.changed, found)
-  checkWhatIf(derived, found)
   checkClaims(bundle, list, found)
   await found.attempt('README', 'README.tmpl.md', async () => {
     const template = await readText(dir, 'README.tmpl.md')
+    checkWhatIf(derived, [template, ...bundle.spec.claims.map(({ text }) => text)].join('\n'), found)
     const expected = readmeOf(template, facts)
     const readme = await readText(dir, 'README.md')
     const line = firstDifference(readme, expected)
@@ -259,11 +259,12 @@ function checkCommands({ commands, bundle }: Facts, found: Problems): void {
 
 const mostReplayErrorPct = 1
 
-function checkWhatIf({ values }: Derived, found: Problems): void {
+/** Where predictions are told, replays must repeat their run. */
+function checkWhatIf({ values }: Derived, template: string, found: Problems): void {
   const whatIf = values.whatIf as
     | { ok?: boolean; reason?: string; gates?: readonly { passed: boolean; makespanErrorPct: number }[] }
     | undefined
-  if (whatIf === undefined) return
+  if (whatIf === undefined || !/\{\{\s*(table:what-if|whatIf\b)/.test(template)) return
   if (whatIf.ok !== true)
     found.add('CLOSURE', 'derived/whatIf.json', `a replay does not repeat the run: ${whatIf.reason}`)
   for (const { passed, makespanErrorPct } of whatIf.gates ?? []) {

@@ -1,8 +1,9 @@
-import { copyFile, mkdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
-import { dirname, join } from 'node:path'
+import { copyFile, mkdir, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
+import { basename, dirname, join } from 'node:path'
 import { promisify } from 'node:util'
 import { constants, gzip } from 'node:zlib'
 import { SeamError } from '@seamline/core'
+import { modelDir } from 'seamline/profile'
 import type { Context } from '../command.ts'
 import { derivedJson } from '../session/canonical.ts'
 import { analyserSha256 } from './analyser.ts'
@@ -57,6 +58,7 @@ export async function writeBundle(context: Context, dir: string, options: WriteO
     const found = problems()
     const raw = await readBundle(partial, await listFiles(partial, found), found)
     refuse(found.found)
+    if (raw!.lock !== null) await requireAllSessions(raw!.lock.lockId, spec)
     const known = await readOptional(dir, 'artifacts.json')
     const before: Artifact[] = known === null ? [] : parseArtifacts(parseJson(known, 'artifacts.json'))
     const artifacts = await findArtifacts(raw!, dir, before)
@@ -108,13 +110,12 @@ async function copySession(path: string, dir: string, to: string, name: string):
     throw new SeamError('FILE', `session ${name}: ${path} is not there, nor is it in the bundle`)
   const found = problems()
   const files = await listFiles(from, found)
-  for (const { path, bytes } of files) {
+  for (const { path } of files) {
     if (!isRaw(path)) continue
     const target = join(to, path)
     await mkdir(dirname(target), { recursive: true })
     if (path.endsWith('.json')) await writeFile(target, neutral(await readText(from, path)))
     else await copyFile(join(from, path), target)
-    if (bytes === 0) throw new SeamError('FILE', `session ${name}: ${path} is empty`)
   }
   await mkdir(join(to, 'runs'), { recursive: true })
 }
@@ -134,6 +135,18 @@ async function copyNamed(spec: Spec, dir: string, partial: string): Promise<void
     const given = await readFile(located(spec.report, dir), 'utf8').catch(() => undefined)
     await put(partial, 'report.html', neutral(given ?? (await readText(dir, 'report.html'))))
   }
+}
+
+/** Sessions under a lock are all told, those that were lost too. */
+async function requireAllSessions(lockId: string, { sessions }: Spec): Promise<void> {
+  const place = join(modelDir(), 'sessions', lockId.slice(0, 8))
+  const told = new Set(sessions.map(({ path }) => basename(path)))
+  const untold = (await readdir(place).catch(() => [])).filter((name) => !told.has(name)).sort()
+  if (untold.length === 0) return
+  throw new SeamError(
+    'USAGE',
+    `spec.sessions: ${untold.length} sessions under the lock are not in it, ${untold[0]} first: name them, with the reason as lost`,
+  )
 }
 
 async function replace(dir: string, partial: string): Promise<void> {
