@@ -1,7 +1,7 @@
 import { canonicalJson, sha256 } from '../session/canonical.ts'
 import { type Derivation, derivations } from './derivations.ts'
 import { deriveAll } from './facts.ts'
-import { goldenBundle } from './golden.ts'
+import { goldenBundle, goldenChoice } from './golden.ts'
 
 /** Counts up when derived files change on purpose in a way that the golden records do not show. */
 export const ANALYSER_VERSION = 1
@@ -19,6 +19,7 @@ export function analyserSha256(list: readonly Derivation[] = derivations): Promi
 }
 
 async function digest(list: readonly Derivation[]): Promise<string> {
-  const { files } = deriveAll(await goldenBundle(), list)
-  return sha256(canonicalJson({ version: ANALYSER_VERSION, files: Object.fromEntries(files) }))
+  const golden = [await goldenBundle(), await goldenChoice()]
+  const files = golden.map((bundle) => Object.fromEntries(deriveAll(bundle, list).files))
+  return sha256(canonicalJson({ version: ANALYSER_VERSION, files }))
 }

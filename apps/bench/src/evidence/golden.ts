@@ -2,6 +2,7 @@ import { fileURLToPath } from 'node:url'
 import { SPAN_RECORD_LENGTH, SpanName } from '@seamline/core'
 import { type Lock, lockIdOf } from '../compare/lock.ts'
 import { planOf } from '../compare/plan.ts'
+import { parsePlan, selectionPlan, surveyPlan } from '../select/plan.ts'
 import type { StoredRecord } from '../session/record.ts'
 import type { Build, Session, SessionPlan } from '../session/session.ts'
 import { readRecord, type StoredSession } from '../session/store.ts'
@@ -136,4 +137,21 @@ export async function goldenBundle(): Promise<Bundle> {
     sessions: [{ name: 'main', purpose: 'comparison', lost: null, stored }],
     ...{ lock, plan: null, artifacts: [] },
   }
+}
+
+/** In memory: the sessions of a choice by a plan. */
+export async function goldenChoice(): Promise<Bundle> {
+  const record = await goldenRecord()
+  const plan = parsePlan({
+    ...{ schema: 'seamline-plan/1', name: 'golden', target: 'tpot', seed: 7, surveyRuns: 1 },
+    cells: { paced: record.cell },
+  })
+  const commits = { here: goldenCommits.base }
+  const sessions = [surveyPlan(plan), selectionPlan(plan, 'paced')].map((each) => ({
+    ...{ name: each.purpose, purpose: each.purpose, lost: null },
+    stored: goldenSession(record, each, commits),
+  }))
+  const golden = await goldenBundle()
+  const spec = { ...golden.spec, plan: 'plan.json', lock: null, trace: null }
+  return { ...golden, ...{ spec, sessions, plan, lock: null } }
 }
