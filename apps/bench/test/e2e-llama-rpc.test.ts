@@ -1,4 +1,4 @@
-import { chmod, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { chmod, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { llamaRelease } from '@seamline/llama'
@@ -61,13 +61,14 @@ async function programs(text: string): Promise<void> {
 }
 
 it("llama.cpp's own split is measured on a server for each stage: the prompt, then tokens behind it", async () => {
-  await programs(bench(llamaRelease(), rate))
+  const version = `${llamaRelease().slice(1)}-dev`
+  await programs(bench(version, rate))
   const figures = await recordLlamaRpc(context, cell, '/some/folder/m.gguf')
   expect(figures.prefillTokensPerSecond).toBe(12_000)
   expect(figures.decodeTokensPerSecond).toBe(70.12)
   const shared = { devices: 2, model_filename: 'm.gguf' }
   expect(figures.raw).toEqual({
-    version: llamaRelease(),
+    version,
     results: [
       { ...shared, n_prompt: 12, n_gen: 0, n_depth: 0, avg_ts: 12_000 },
       { ...shared, n_prompt: 0, n_gen: 7, n_depth: 12, avg_ts: 70.12 },
@@ -78,7 +79,6 @@ it("llama.cpp's own split is measured on a server for each stage: the prompt, th
 it('no server is left behind, also after a failure', async () => {
   await programs(bench(llamaRelease(), '0'))
   await expect(recordLlamaRpc(context, cell, 'm.gguf')).rejects.toThrow('avg_ts 0')
-  const { readdir } = await import('node:fs/promises')
   const pids = (await readdir(folder)).flatMap((name) =>
     name.startsWith('pid-') ? Number(name.slice(4)) : [],
   )
@@ -86,14 +86,11 @@ it('no server is left behind, also after a failure', async () => {
   for (const pid of pids) expect(() => process.kill(pid, 0)).toThrow('ESRCH')
 })
 
-it.each([['a server that ends at once', 'process.exit(3)', 'did not start: it ended with exit status 3']])(
-  '%s is told',
-  async (_, text, message) => {
-    await programs(bench(llamaRelease(), rate))
-    await program('ggml-rpc-server', text)
-    await expect(recordLlamaRpc(context, cell, 'm.gguf')).rejects.toThrow(message)
-  },
-)
+it('a server that ends at once is told', async () => {
+  await programs(bench(llamaRelease(), rate))
+  await program('ggml-rpc-server', 'process.exit(3)')
+  await expect(recordLlamaRpc(context, cell, 'm.gguf')).rejects.toThrow('it ended with exit status 3')
+})
 
 it('what llama-bench says is told where it fails', async () => {
   await programs(`
@@ -120,7 +117,6 @@ it('a folder without the programs is a reason, and so is none', async () => {
   expect(await llamaRpc()).toEqual({ reason: expect.stringContaining('has no ggml-rpc-server') })
   await program('ggml-rpc-server', server)
   expect(await llamaRpc()).toEqual({ folder, version: llamaRelease() })
-  expect(await readFile(join(folder, 'llama-bench'), 'utf8')).toContain('#!')
   process.env.SEAMLINE_LLAMA_RPC = ''
   expect(await llamaRpc()).toEqual({ reason: expect.stringContaining('SEAMLINE_LLAMA_RPC') })
 })

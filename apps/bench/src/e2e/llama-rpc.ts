@@ -53,9 +53,14 @@ export async function llamaRpc(): Promise<{ readonly folder: string; readonly ve
   })
   const version = /version: (\S+)/.exec(`${stdout}${stderr}`)?.[1] ?? 'unknown'
   const wanted = llamaRelease()
-  return version.replace(/^v/, '') === wanted.replace(/^v/, '')
+  return releaseOf(version) === releaseOf(wanted)
     ? { folder, version }
     : { reason: `${bench} is of llama.cpp ${version}, stages run on ${wanted}` }
+}
+
+/** `0.5.0` of `v0.5.0`, and of `0.5.0-dev`, as it calls itself unless it is told that it is a release. */
+function releaseOf(version: string): string {
+  return version.replace(/^v/, '').replace(/-.*$/, '')
 }
 
 /**
