@@ -1,13 +1,13 @@
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { SeamError } from '@seamline/core'
-import { modelFacts, openModel } from '@seamline/gguf'
+import { type ModelFacts, modelFacts, openModel } from '@seamline/gguf'
 import type { Command } from 'commander'
 import { modelDir } from 'seamline/profile'
 import { type Context, command, wholeNumber } from '../command.ts'
 import { e2ePlan, type Surroundings, withControls } from '../e2e/controls.ts'
 import { llamaRpc } from '../e2e/llama-rpc.ts'
-import { resolveModel } from '../e2e/models.ts'
+import { resolveModel, verifyModel } from '../e2e/models.ts'
 import { e2eText } from '../e2e/print.ts'
 import { readScenario, type Scenario, scenarioNames } from '../e2e/scenario.ts'
 import { e2eTable } from '../e2e/table.ts'
@@ -68,16 +68,25 @@ async function measure(context: Context, name: string | undefined, options: E2eO
   return dir
 }
 
-/** Makes the models that are not there yet, so that no run does. */
+/** Makes the models that are not there yet, so that no run does, and checks all. */
 async function surroundingsOf(context: Context, { cells }: Scenario): Promise<Surroundings> {
-  const embeddings = new Map<string, number>()
+  const known = new Map<string, ModelFacts>()
   for (const { model, ctx } of Object.values(cells)) {
     if (model === null) continue
-    const { embedding, contextLength } = modelFacts(openModel((await resolveModel(context, model)).path))
-    if (ctx > contextLength)
-      throw new SeamError('USAGE', `ctx ${ctx}: ${model} was trained for ${contextLength} positions`)
-    embeddings.set(model, embedding)
+    const facts = known.get(model) ?? (await factsOf(context, model))
+    if (ctx > facts.contextLength)
+      throw new SeamError('USAGE', `ctx ${ctx}: ${model} was trained for ${facts.contextLength} positions`)
+    known.set(model, facts)
   }
   const found = await llamaRpc()
-  return { embeddings, withoutLlamaRpc: 'reason' in found ? found.reason : undefined }
+  return {
+    embeddings: new Map([...known].map(([name, { embedding }]) => [name, embedding])),
+    withoutLlamaRpc: 'reason' in found ? found.reason : undefined,
+  }
+}
+
+async function factsOf(context: Context, name: string): Promise<ModelFacts> {
+  const model = await resolveModel(context, name)
+  await verifyModel(context, model)
+  return modelFacts(openModel(model.path))
 }

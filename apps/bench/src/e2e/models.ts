@@ -1,7 +1,7 @@
 import { access, copyFile, mkdir, readFile, rename } from 'node:fs/promises'
 import { basename, dirname, join, resolve, sep } from 'node:path'
 import { SeamError } from '@seamline/core'
-import { type SynthOptions, synthModel } from '@seamline/gguf'
+import { hashModel, type SynthOptions, synthModel } from '@seamline/gguf'
 import { modelDir } from 'seamline/profile'
 import type { Context } from '../command.ts'
 import { rootDir } from '../root.ts'
@@ -66,6 +66,19 @@ export async function resolveModel({ ui, signal }: Context, name: string): Promi
       `${name} came out as ${made.sha256}, benchmarks/models.json says ${sha256}`,
     )
   return { path, sha256 }
+}
+
+/** Reads the file that {@link resolveModel} found. Throws `MISMATCH` where it is not the one that is pinned. */
+export async function verifyModel({ ui, signal }: Context, { path, sha256 }: BenchModel): Promise<void> {
+  const name = basename(path)
+  const onProgress = (done: number, all: number) =>
+    ui.progress(`checking ${name}: ${Math.round((100 * done) / all)} %`)
+  const found = await hashModel(path, { signal, onProgress })
+  if (found.sha256 === sha256) return
+  throw new SeamError(
+    'MISMATCH',
+    `${name} has the SHA-256 ${found.sha256}, benchmarks/models.json says ${sha256}: remove it from the folder of models`,
+  )
 }
 
 /** Builds in other folders look in the folder of models only, so that a file from elsewhere is copied there. */
