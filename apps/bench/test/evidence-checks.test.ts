@@ -11,7 +11,7 @@ import {
 } from '../src/evidence/checks.ts'
 import type { FidelityRow } from '../src/evidence/derivations.ts'
 import { deriveAll } from '../src/evidence/facts.ts'
-import { goldenBundle } from '../src/evidence/golden.ts'
+import { goldenBundle, goldenChoice } from '../src/evidence/golden.ts'
 import { problems } from '../src/evidence/problems.ts'
 import { tokensSha256 } from '../src/session/guards.ts'
 import type { StoredRecord } from '../src/session/record.ts'
@@ -81,6 +81,30 @@ describe('checks of records', () => {
     expect(await found({ bundle: { lock: null } })).toEqual([
       expect.stringContaining('serves a lock or a plan that is not in the bundle'),
     ])
+  })
+
+  it('ORDER: a choice in another order than its plan gives', async () => {
+    const orders = (bundle: Bundle) => {
+      const all = problems()
+      checkSessions(bundle, [], all)
+      return all.found.map(({ code, file }) => `${code} ${file}`)
+    }
+    const golden = await goldenChoice()
+    expect(orders(golden)).toEqual([])
+    expect(orders({ ...golden, plan: { ...golden.plan!, seed: 8 } })).toHaveLength(2) // they serve another plan
+    const [survey, select, ...rest] = golden.sessions
+    const { session } = select!.stored
+    const runs = session.plan.runs.map((run, i) => {
+      const other = session.plan.runs[session.plan.runs.length - 1 - i]!
+      return { ...run, cell: other.cell, arm: other.arm }
+    })
+    const turned = {
+      ...select!,
+      stored: { ...select!.stored, session: { ...session, plan: { ...session.plan, runs } } },
+    }
+    expect(orders({ ...golden, sessions: [survey!, turned, ...rest] })).toContain(
+      'ORDER sessions/select/session.json',
+    )
   })
 
   it('LOCK: made after the session began', async () => {

@@ -1,5 +1,6 @@
 import { join } from 'node:path'
 import { type Lock, parseLock } from '../compare/lock.ts'
+import { parseScenario, type Scenario } from '../e2e/scenario.ts'
 import { parsePlan, type SelectPlan } from '../select/plan.ts'
 import { derivedJson } from '../session/canonical.ts'
 import { readSession, runDir, type StoredSession } from '../session/store.ts'
@@ -15,6 +16,7 @@ export interface Bundle {
   readonly sessions: readonly BundleSession[]
   readonly lock: Lock | null
   readonly plan: SelectPlan | null
+  readonly scenario: Scenario | null
   readonly artifacts: readonly Artifact[]
 }
 
@@ -47,10 +49,12 @@ export async function readBundle(
     })
   const lock = await optional('lock.json', parseLock)
   const plan = await optional('plan.json', parsePlan)
+  const scenario = await optional('scenario.json', parseScenario)
   const artifacts = await optional('artifacts.json', parseArtifacts)
   for (const [name, given, value] of [
     ['lock.json', spec.lock, lock],
     ['plan.json', spec.plan, plan],
+    ['scenario.json', spec.scenario, scenario],
   ] as const) {
     if (given !== null && value === null)
       found.add('SCHEMA', name, 'the specification names it and it is not there')
@@ -74,7 +78,14 @@ export async function readBundle(
     )
     if (stored !== undefined) sessions.push({ ...entry, stored })
   }
-  return { spec, sessions, lock: lock ?? null, plan: plan ?? null, artifacts: artifacts ?? [] }
+  return {
+    spec,
+    sessions,
+    lock: lock ?? null,
+    plan: plan ?? null,
+    scenario: scenario ?? null,
+    artifacts: artifacts ?? [],
+  }
 }
 
 /** Forms of the JSON files of a session; returns the bytes that its spans say they take. */

@@ -1,11 +1,9 @@
 import picomatch from 'picomatch'
-import { builds, planOf } from '../compare/plan.ts'
-import { injectionPlan, planSha256, selectionPlan, surveyPlan } from '../select/plan.ts'
+import { builds } from '../compare/plan.ts'
+import { planSha256 } from '../select/plan.ts'
 import { canonicalJson, derivedJson, sha256 } from '../session/canonical.ts'
-import type { PipelineCell } from '../session/cell.ts'
 import { notRecorded, tokensSha256 } from '../session/guards.ts'
 import { guardNames, type StoredRecord } from '../session/record.ts'
-import type { SessionPlan } from '../session/session.ts'
 import { metricValues } from '../session/values.ts'
 import { isAttributable, runAttribution } from './attribution.ts'
 import type { Bundle, BundleSession } from './bundle.ts'
@@ -13,6 +11,7 @@ import { runPath, sessionPath } from './bundle.ts'
 import { compared, type FidelityRow, planned, selectionIn } from './derivations.ts'
 import type { ChangedFile } from './facts.ts'
 import type { BundleFile } from './files.ts'
+import { expectedPlan } from './orders.ts'
 import type { Problems } from './problems.ts'
 
 /** Runs that the plan names and that are there; order and times; builds and cells. */
@@ -75,7 +74,7 @@ export function checkSessions(bundle: Bundle, files: readonly BundleFile[], foun
 /** The order follows from the lock or the plan of the bundle, which the session says it serves. */
 function checkPlan(bundle: Bundle, { stored }: BundleSession, at: string, found: Problems): void {
   const { plan, builds: made } = stored.session
-  const expected = expectedPlan(bundle, plan)
+  const expected = expectedPlan(bundle, stored)
   if (expected === 'unknown')
     found.add('ORDER', at, `a session for ${plan.purpose} serves a lock or a plan that is not in the bundle`)
   else if (expected !== null && canonicalJson(expected) !== canonicalJson(plan))
@@ -93,24 +92,6 @@ function checkPlan(bundle: Bundle, { stored }: BundleSession, at: string, found:
   }
   if (made.base?.distSha256 !== made.copy?.distSha256)
     found.add('ORDER', at, 'the copy is not the same build as the base')
-}
-
-/** Null: nothing fixes the order. */
-function expectedPlan({ lock, plan }: Bundle, given: SessionPlan): SessionPlan | 'unknown' | null {
-  if (given.purpose === 'compare')
-    return lock !== null && given.serves === lock.lockId ? planOf(lock) : 'unknown'
-  if (given.purpose !== 'survey' && given.purpose !== 'select' && given.purpose !== 'inject') return null
-  if (plan === null || given.serves !== planSha256(plan)) return 'unknown'
-  if (given.purpose === 'survey') return surveyPlan(plan)
-  const names = Object.keys(given.cells)
-  const cell = names.find((name) => Object.hasOwn(plan.cells, name))
-  if (cell === undefined) return 'unknown'
-  if (given.purpose === 'select') return selectionPlan(plan, cell)
-  const delayed = Object.values(given.cells).find(
-    (each): each is PipelineCell => each.kind === 'pipeline' && each.injection !== null,
-  )
-  const { place, stage } = delayed?.injection ?? { place: '', stage: 0 }
-  return injectionPlan(plan, cell, place, stage)
 }
 
 /** Each record against itself: counts, stamps, what was lost, sums, guards. */

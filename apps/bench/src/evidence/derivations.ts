@@ -1,5 +1,6 @@
 import { alignRun, replayModel, whatIf } from '@seamline/profiler'
 import { comparisonOf } from '../compare/comparison.ts'
+import { e2eTable } from '../e2e/table.ts'
 import { planSha256 } from '../select/plan.ts'
 import { selectionOf, surveyOf } from '../select/selection.ts'
 import { type Cell, cellLabel } from '../session/cell.ts'
@@ -71,33 +72,38 @@ export const derivations: readonly Derivation[] = [
   { name: 'fidelity', class: 'derived', needs: () => true, derive: fidelityRows },
   { name: 'whatIf', class: 'predicted', needs: ({ spec }) => spec.trace !== null, derive: whatIfRows },
   {
+    name: 'e2e',
+    class: 'derived',
+    needs: ({ sessions }) => sessions.some(isE2e),
+    derive: (bundle) =>
+      bySession({ sessions: bundle.sessions.filter(isE2e) }, ({ stored }) => e2eTable(stored)),
+  },
+  {
     name: 'survey',
     class: 'predicted',
     needs: (bundle) => planned(bundle, 'survey').length > 0,
     derive: (bundle) =>
-      Object.fromEntries(
-        planned(bundle, 'survey').map(({ name, stored }) => [name, surveyOf(bundle.plan!, stored)]),
-      ),
+      bySession({ sessions: planned(bundle, 'survey') }, ({ stored }) => surveyOf(bundle.plan!, stored)),
   },
   {
     name: 'selection',
     class: 'predicted',
     needs: (bundle) => planned(bundle, 'select').length > 0,
     derive: (bundle) =>
-      Object.fromEntries(
-        planned(bundle, 'select').map((session) => [session.name, selectionIn(bundle, session)]),
-      ),
+      bySession({ sessions: planned(bundle, 'select') }, (session) => selectionIn(bundle, session)),
   },
   {
     name: 'comparison',
     class: 'derived',
     needs: (bundle) => bundle.lock !== null && compared(bundle).length > 0,
     derive: (bundle) =>
-      Object.fromEntries(
-        compared(bundle).map(({ name, stored }) => [name, comparisonOf(bundle.lock!, stored)]),
-      ),
+      bySession({ sessions: compared(bundle) }, ({ stored }) => comparisonOf(bundle.lock!, stored)),
   },
 ]
+
+export function isE2e({ stored: { session } }: BundleSession): boolean {
+  return session.plan.purpose === 'e2e'
+}
 
 /** Sessions that were made by the plan of the bundle. */
 export function planned(
@@ -133,8 +139,20 @@ export function chosenRecord({ spec, sessions }: Bundle): StoredRecord | undefin
   return record !== undefined && isAttributable(record) ? record : undefined
 }
 
-function bySession<T>({ sessions }: Bundle, of: (session: BundleSession) => T): Record<string, T> {
-  return Object.fromEntries(sessions.map((session) => [session.name, of(session)]))
+function bySession<T>(
+  { sessions }: Pick<Bundle, 'sessions'>,
+  of: (session: BundleSession) => T,
+): Record<string, T> {
+  const entries = sessions.flatMap((session): [string, T][] => {
+    try {
+      return [[session.name, of(session)]]
+    } catch (error) {
+      // What proves nothing may hold too little to say anything.
+      if (session.lost !== null) return []
+      throw error
+    }
+  })
+  return Object.fromEntries(entries)
 }
 
 function runRows({ stored }: BundleSession): RunRow[] {

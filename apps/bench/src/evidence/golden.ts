@@ -3,6 +3,7 @@ import { SPAN_RECORD_LENGTH, SpanName } from '@seamline/core'
 import { type Lock, lockIdOf } from '../compare/lock.ts'
 import { planOf } from '../compare/plan.ts'
 import { parsePlan, selectionPlan, surveyPlan } from '../select/plan.ts'
+import type { PipelineCell } from '../session/cell.ts'
 import type { StoredRecord } from '../session/record.ts'
 import type { Build, Session, SessionPlan } from '../session/session.ts'
 import { readRecord, type StoredSession } from '../session/store.ts'
@@ -67,9 +68,11 @@ export function goldenSession(
     ...{ plan, builds, environment: record.environment },
     ...{ startedAt: at(0), endedAt: at(plan.runs.length + 1), outcome: 'done', reason: null },
   }
-  const records = plan.runs.map(({ number, arm, build }): [number, StoredRecord] => {
+  const records = plan.runs.map(({ number, cell: name, arm, build }): [number, StoredRecord] => {
     const factor = (arm === 'B' ? changed : 1) * (1 + noise * (next() - 0.5))
-    return [number, stretched(record, factor, at(number), commits[build]!)]
+    const made = stretched(record, factor, at(number), commits[build]!)
+    const cell = plan.cells[name] as PipelineCell
+    return [number, { ...made, cell, trace: { ...made.trace!, level: cell.level } }]
   })
   return { dir: '', session, records: new Map(records) }
 }
@@ -135,11 +138,11 @@ export async function goldenBundle(): Promise<Bundle> {
       },
     },
     sessions: [{ name: 'main', purpose: 'comparison', lost: null, stored }],
-    ...{ lock, plan: null, artifacts: [] },
+    ...{ lock, plan: null, scenario: null, artifacts: [] },
   }
 }
 
-/** In memory: the sessions of a choice by a plan. */
+/** In memory: the sessions of a choice by a plan, and one of a scenario. */
 export async function goldenChoice(): Promise<Bundle> {
   const record = await goldenRecord()
   const plan = parsePlan({
@@ -147,7 +150,14 @@ export async function goldenChoice(): Promise<Bundle> {
     cells: { paced: record.cell },
   })
   const commits = { here: goldenCommits.base }
-  const sessions = [surveyPlan(plan), selectionPlan(plan, 'paced')].map((each) => ({
+  const rounds = Array.from({ length: 6 }, (_, pair) => ({
+    ...{ number: pair + 1, cell: 'paced', build: 'here', arm: 'paced', pair },
+  }))
+  const e2e: SessionPlan = {
+    ...({ format: 'seamline-session/1', purpose: 'e2e', serves: null, seed: 7, cooldownMs: 0 } as const),
+    ...{ cells: plan.cells, runs: rounds },
+  }
+  const sessions = [surveyPlan(plan), selectionPlan(plan, 'paced'), e2e].map((each) => ({
     ...{ name: each.purpose, purpose: each.purpose, lost: null },
     stored: goldenSession(record, each, commits),
   }))

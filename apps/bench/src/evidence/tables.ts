@@ -1,10 +1,12 @@
 import { SeamError } from '@seamline/core'
 import type { Comparison } from '../compare/comparison.ts'
 import { valueText } from '../compare/print.ts'
+import type { E2eResult } from '../e2e/table.ts'
 import type { Selection, Survey } from '../select/selection.ts'
 import { type MetricName, metricFacts, metricNames } from '../session/record.ts'
 import { median } from '../statistics/index.ts'
 import { cellClass, type FidelityRow, type MedianRow, type RunRow } from './derivations.ts'
+import { type E2eRows, e2eFigures, e2eRatios } from './e2e-tables.ts'
 import type { Facts } from './facts.ts'
 import { formatted, markdownTable, notMeasured, render } from './macros.ts'
 
@@ -62,6 +64,9 @@ export const tables: Readonly<Record<string, Table>> = {
         shares(facts, name, runs).map((row) => [name, ...row, 'derived']),
       ),
     ),
+
+  e2e: (facts, session) => e2eFigures(e2eRows(facts, session)),
+  'e2e-ratios': (facts, session) => e2eRatios(e2eRows(facts, session)),
 
   comparison: (facts, session) => comparisonTable(facts, session, 'Verdict', (kind) => kind !== 'simulated'),
   'comparison-simulated': (facts, session) =>
@@ -289,6 +294,13 @@ function perSession<T>({ derived }: Facts, name: string, session: string | null)
   if (session === null) return Object.entries(all)
   if (Object.hasOwn(all, session)) return [[session, all[session]!]]
   throw new SeamError('USAGE', `${name} has no session ${session}; it has ${Object.keys(all).join(', ')}`)
+}
+
+function e2eRows(facts: Facts, session: string | null): E2eRows[] {
+  return perSession<E2eResult>(facts, 'e2e', session).map(([name, { cells }]) => {
+    const { plan } = facts.bundle.sessions.find((each) => each.name === name)!.stored.session
+    return { session: name, cells, planned: plan.cells }
+  })
 }
 
 function classOf({ bundle }: Facts, session: string, cell: string): string {

@@ -128,8 +128,8 @@ async function copyNamed(spec: Spec, dir: string, partial: string): Promise<void
   ] as const) {
     if (path === null) continue
     const given = await readFile(located(path, dir), 'utf8').catch(() => undefined)
-    const content = given ?? (await readText(dir, name))
-    await put(partial, name, derivedJson(parseJson(neutral(content), path)))
+    // As they are: an order may follow from that of their fields.
+    await put(partial, name, neutral(given ?? (await readText(dir, name))))
   }
   if (spec.report !== null) {
     const given = await readFile(located(spec.report, dir), 'utf8').catch(() => undefined)
