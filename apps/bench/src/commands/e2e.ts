@@ -37,11 +37,19 @@ export function e2eCommand(): Command {
 async function e2e(context: Context, options: E2eOptions, ...[name]: readonly string[]): Promise<ExitCode> {
   const { ui } = context
   const dir = options.read ?? (await measure(context, name, options))
-  const result = e2eTable(await readSession(dir))
+  const stored = await readSession(dir)
+  const result = e2eTable(stored)
   await writeFile(join(dir, 'e2e.json'), derivedJson(result))
+  const { environment, builds, outcome, reason } = stored.session
+  ui.record({ type: 'environment', ...environment, builds, outcome, reason })
   for (const cell of result.cells) ui.record({ type: 'e2e', ...cell })
   ui.print(e2eText(result))
-  ui.print(`\nkept in ${dir}`)
+  const { cpu, cores, load, node, commit, dirty } = environment
+  const tree =
+    commit === null ? 'no commit' : `commit ${commit.slice(0, 12)}${dirty === true ? ', changed' : ''}`
+  ui.print(`\n${cpu}, ${cores} cores, load ${load[0]}, Node ${node}, ${tree}`)
+  if (outcome !== 'done') ui.print(`the session is ${outcome}${reason === null ? '' : `: ${reason}`}`)
+  ui.print(`kept in ${dir}`)
   return result.cells.some(({ failed }) => failed.length > 0) ? ExitCode.CHECK_FAILED : ExitCode.OK
 }
 

@@ -25,12 +25,9 @@ export function e2eText(result: E2eResult): string {
 function figureTable(cells: readonly E2eCell[]): string {
   const rows = cells.flatMap(({ name, role, done, planned, figures }) => {
     const head = [name, role, done === planned ? String(done) : `${done}/${planned}`]
-    const medians = [
-      ...head,
-      ...e2eMetrics.map((metric) => valueText(metric, figures[metric]?.median ?? null)),
-    ]
+    const medians = [...head, ...e2eMetrics.map((metric) => textOf(metric, figures[metric]?.median ?? null))]
     const intervals = e2eMetrics.map((metric) =>
-      intervalText(figures[metric], (value) => valueText(metric, value)),
+      intervalText(figures[metric], (value) => textOf(metric, value)),
     )
     return intervals.every((text) => text === '') ? [medians] : [medians, ['', '', '', ...intervals]]
   })
@@ -63,6 +60,12 @@ function headOf(first: readonly string[]): string[] {
 
 function columnsFrom(first: number): number[] {
   return Array.from({ length: e2eMetrics.length + 1 }, (_, i) => first + i)
+}
+
+/** Bytes of a token are a mean: positions take more of them as they grow. */
+function textOf(metric: E2eMetric, value: number | null): string {
+  if (metric !== 'bytes_per_token' || value === null || value >= 1e6) return valueText(metric, value)
+  return `${Number(value.toFixed(1))} B`
 }
 
 function intervalText(figure: E2eFigure | null, show: (value: number) => string): string {
