@@ -102,5 +102,10 @@ async function made(
       'MISMATCH',
       `${dir} is of the plan ${stored.session.plan.serves}, this one is ${plan.serves}`,
     )
+  const { outcome, reason } = stored.session
+  if (outcome !== 'done')
+    context.ui.note(
+      `${dir} is not whole: ${outcome}${reason === null ? '' : `, ${reason}`}; ${stored.records.size} of ${plan.runs.length} runs are there`,
+    )
   return stored
 }
