@@ -2,7 +2,7 @@ import { readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { SeamError } from '@seamline/core'
-import { type Command, InvalidArgumentError } from 'commander'
+import { type Command, InvalidArgumentError, Option } from 'commander'
 import { type Context, command, wholeNumber } from '../command.ts'
 import { type Lock, lockIdOf, parseLock } from '../compare/lock.ts'
 import { analyserSha256 } from '../evidence/analyser.ts'
@@ -10,6 +10,7 @@ import { ExitCode } from '../exit-codes.ts'
 import { planSha256, readPlan } from '../select/plan.ts'
 import type { Selection } from '../select/selection.ts'
 import { derivedJson, sha256 } from '../session/canonical.ts'
+import { parseCell } from '../session/cell.ts'
 import { type Guards, type MetricName, type MetricValues, metricNames } from '../session/record.ts'
 import { runSession, thisBuild } from '../session/run-session.ts'
 import { readSession } from '../session/store.ts'
@@ -17,8 +18,10 @@ import { metricValues } from '../session/values.ts'
 import { median } from '../statistics/index.ts'
 
 interface LockOptions {
-  readonly plan: string
-  readonly selection: string
+  readonly plan?: string
+  readonly selection?: string
+  readonly cell?: string
+  readonly metric?: MetricName
   readonly change: string
   readonly allow: readonly string[]
   readonly also?: readonly string[]
@@ -38,8 +41,10 @@ const baselineRuns = 3
 export function lockCommand(): Command {
   const several = (value: string, before: readonly string[] = []) => [...before, value]
   return command<LockOptions>('lock', 'Freeze a before/after benchmark before the change exists.', lock)
-    .requiredOption('--plan <file>', 'the plan that was selected by')
-    .requiredOption('--selection <file>', 'what bench select wrote: selection.json')
+    .option('--plan <file>', 'the plan that was selected by')
+    .option('--selection <file>', 'what bench select wrote: selection.json')
+    .option('--cell <file>', 'instead of both: a cell, which nothing was selected in')
+    .addOption(new Option('--metric <name>', 'with --cell: what is compared').choices(metricNames))
     .requiredOption('--change <text>', 'the change, in one sentence')
     .requiredOption('--allow <glob>', 'what it may touch; several times', several)
     .requiredOption('--out <file>', 'a file that does not exist yet, below benchmarks/locks')
@@ -62,52 +67,31 @@ async function lock(context: Context, options: LockOptions): Promise<ExitCode> {
   const { ui } = context
   if ((await stat(options.out).catch(() => undefined)) !== undefined)
     throw new SeamError('USAGE', `${options.out} is there already: a lock is never changed, make another one`)
-  const plan = await readPlan(options.plan)
-  const text = await readFile(options.selection, 'utf8').catch((error) => {
-    throw SeamError.from(error, 'FILE')
-  })
-  const selection = JSON.parse(text) as Selection
-  if (selection.planSha256 !== planSha256(plan))
-    throw new SeamError(
-      'MISMATCH',
-      `the selection is of the plan ${selection.planSha256}, this one is ${planSha256(plan)}`,
-    )
-  const winner = selection.ranked.find(({ name }) => name === selection.winner)
-  if (winner === undefined || (selection.verdict !== 'SELECTED' && selection.verdict !== 'TIE'))
-    throw new SeamError('USAGE', `nothing was selected: ${selection.verdict}, ${selection.text}`)
   const place = await thisBuild()
   if (place.build.dirty)
     throw new SeamError('USAGE', 'there are changes that are not committed: a lock is of a commit')
-  const names = [
-    ...new Set([
-      selection.cell,
-      ...(options.also ?? []),
-      ...(options.secondary ?? []).map(({ cell }) => cell),
-    ]),
-  ]
-  const cells = Object.fromEntries(names.map((name) => [name, plan.cells[name]]))
-  for (const name of names) {
-    if (plan.cells[name] === undefined)
-      throw new SeamError(
-        'USAGE',
-        `the plan has no cell ${name}; it has ${Object.keys(plan.cells).join(', ')}`,
-      )
-  }
-  const { guards, baseline } = await recorded(context, cells as Lock['cells'], place)
+  const subject = await subjectOf(options)
+  const also = [...(options.also ?? []), ...(options.secondary ?? []).map(({ cell }) => cell)]
+  const names = [...new Set([subject.cell, ...also])]
+  const unknown = names.find((name) => subject.cells[name] === undefined)
+  if (unknown !== undefined)
+    throw new SeamError(
+      'USAGE',
+      `there is no cell ${unknown}; there are ${Object.keys(subject.cells).join(', ')}`,
+    )
+  const cells = Object.fromEntries(names.map((name) => [name, subject.cells[name]!]))
+  const { guards, baseline } = await recorded(context, cells, place)
   const made: Omit<Lock, 'lockId'> = {
     ...{ schema: 'seamline-lock/1', createdAt: new Date().toISOString(), commit: place.build.commit },
-    bottleneck: {
-      ...{ category: winner.category, place: winner.name },
-      ...{ planSha256: selection.planSha256, selectionSha256: sha256(text) },
-    },
+    bottleneck: subject.bottleneck,
     hypothesis: {
       change: options.change,
       allowedPaths: options.allow,
       predictedPct: options.predicted ?? null,
     },
     primary: {
-      cell: selection.cell,
-      metric: selection.target,
+      cell: subject.cell,
+      metric: subject.metric,
       minimumEffectPct: options.mde,
       alpha: options.alpha,
     },
@@ -124,7 +108,7 @@ async function lock(context: Context, options: LockOptions): Promise<ExitCode> {
         names.map((name) => [name, { pairs: options.pairs, aaPairs: options.aaPairs }]),
       ),
     },
-    ...{ cells: cells as Lock['cells'], guards, baseline },
+    ...{ cells, guards, baseline },
     analyserSha256: await analyserSha256(),
   }
   const whole = parseLock({ ...made, lockId: lockIdOf(made) })
@@ -132,6 +116,50 @@ async function lock(context: Context, options: LockOptions): Promise<ExitCode> {
   ui.record({ type: 'lock', file: options.out, lockId: whole.lockId })
   ui.print(`lock ${whole.lockId.slice(0, 8)} in ${options.out}; commit it before the change`)
   return ExitCode.OK
+}
+
+interface Subject {
+  readonly cell: string
+  readonly metric: MetricName
+  readonly cells: Lock['cells']
+  readonly bottleneck: Lock['bottleneck']
+}
+
+/** What was selected, or a cell that somebody names. */
+async function subjectOf({ plan: planFile, selection: file, cell, metric }: LockOptions): Promise<Subject> {
+  if (cell !== undefined && metric !== undefined && planFile === undefined && file === undefined) {
+    const none = 'not selected'
+    const bottleneck = { category: none, place: none, planSha256: none, selectionSha256: none }
+    return {
+      cell: 'cell',
+      metric,
+      cells: { cell: parseCell(JSON.parse(await textOf(cell)), cell) },
+      bottleneck,
+    }
+  }
+  if (planFile === undefined || file === undefined || cell !== undefined)
+    throw new SeamError('USAGE', 'give --plan FILE and --selection FILE, or --cell FILE and --metric NAME')
+  const plan = await readPlan(planFile)
+  const text = await textOf(file)
+  const selection = JSON.parse(text) as Selection
+  const { verdict, cell: chosen, target } = selection
+  if (selection.planSha256 !== planSha256(plan))
+    throw new SeamError(
+      'MISMATCH',
+      `the selection is of the plan ${selection.planSha256}, this one is ${planSha256(plan)}`,
+    )
+  const winner = selection.ranked.find(({ name }) => name === selection.winner)
+  if (winner === undefined || (verdict !== 'SELECTED' && verdict !== 'TIE'))
+    throw new SeamError('USAGE', `nothing was selected: ${verdict}, ${selection.text}`)
+  const hashes = { planSha256: selection.planSha256, selectionSha256: sha256(text) }
+  const bottleneck = { category: winner.category, place: winner.name, ...hashes }
+  return { cell: chosen, metric: target, cells: plan.cells, bottleneck }
+}
+
+async function textOf(file: string): Promise<string> {
+  return readFile(file, 'utf8').catch((error) => {
+    throw SeamError.from(error, 'FILE')
+  })
 }
 
 /** A few runs of each cell as it is: what has to stay the same, and where the machine stood. */
