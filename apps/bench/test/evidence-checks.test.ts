@@ -121,6 +121,7 @@ describe('checks of records', () => {
       processes: [{ ...first!, dropped: 3 }, ...rest],
     }))
     expect(await found(lost)).toContain('RAW: coordinator lost 3 spans')
+    expect(await found({ ...lost, lost: 'spans were lost' })).toEqual([])
     const few = withTrace(({ sequences }) => ({ sequences: sequences.slice(1) }))
     expect(await found(few)).toContain('RAW: 1 sequences, the cell says 2')
   })

@@ -94,9 +94,10 @@ function checkPlan(bundle: Bundle, { stored }: BundleSession, at: string, found:
     found.add('ORDER', at, 'the copy is not the same build as the base')
 }
 
-/** Each record against itself: counts, stamps, what was lost, sums, guards. */
+/** Each record of what is evidence against itself: counts, stamps, what was lost, sums, guards. */
 export function checkRecords(bundle: Bundle, found: Problems): void {
-  for (const { name, stored } of bundle.sessions) {
+  for (const { name, lost, stored } of bundle.sessions) {
+    if (lost !== null) continue
     for (const [number, record] of stored.records) {
       if (record.status !== 'done') continue
       const path = runPath(name, number)

@@ -23,7 +23,7 @@ import { missingArtifacts } from './find-artifacts.ts'
 import { isPartOfBundle } from './layout.ts'
 import { classFaults, missingLimitations, parseLiterals, typedNumbers } from './lint.ts'
 import { rootsOf } from './macros.ts'
-import { machinePathIn, neutral } from './paths.ts'
+import { machinePathIn } from './paths.ts'
 import { type Problem, type Problems, problems } from './problems.ts'
 import { readmeOf } from './readme.ts'
 import { parseStatement, predicateOf, type Statement } from './statement.ts'
@@ -246,7 +246,7 @@ function checkCommands({ commands, bundle }: Facts, found: Problems): void {
   for (const [i, { name, argv, exit }] of commands.entries()) {
     const expected = wanted[i]
     if (expected === undefined) continue
-    if (canonicalJson(argv) !== canonicalJson(expected.argv.map(neutral)))
+    if (canonicalJson(argv) !== canonicalJson(expected.argv))
       found.add(
         'COMMAND',
         `cmd/${name}.argv.json`,
