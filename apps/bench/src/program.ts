@@ -4,6 +4,7 @@ import { Command, CommanderError, InvalidArgumentError } from 'commander'
 import { type Place, places } from 'seamline/profile'
 import { createCatalogue } from './catalogue.ts'
 import { interruptible, wholeNumber } from './command.ts'
+import { aaCommand } from './commands/aa.ts'
 import { compareCommand } from './commands/compare.ts'
 import { e2eCommand } from './commands/e2e.ts'
 import { evidenceCommand } from './commands/evidence.ts'
@@ -50,6 +51,7 @@ function createProgram(): Command {
   program.addCommand(levelsCommand())
   program.addCommand(e2eCommand())
   program.addCommand(compareCommand())
+  program.addCommand(aaCommand())
   program.addCommand(lockCommand())
   program.addCommand(selectCommand())
   program.addCommand(evidenceCommand())
