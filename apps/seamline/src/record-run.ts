@@ -142,7 +142,7 @@ export async function record(
     )
     const parts = from.flatMap(({ relay }) => relay ?? [])
     const relays =
-      parts.length === 0
+      level === 0 || relayAddress === undefined
         ? []
         : [processOf({ name: 'relay', role: 'relay', stage: -1, layerFirst: -1, layerEnd: -1 }, parts)]
     return {
@@ -152,6 +152,8 @@ export async function record(
     }
   }
 
+  // So that the record is there from the beginning, whatever ends it.
+  options.onPart?.(assemble(false, []))
   let taking = Promise.resolve()
   const flush = async () => {
     const part = await take()
@@ -177,6 +179,12 @@ export async function record(
         }
       }),
     )
+  } catch (error) {
+    // Workers may be gone, and are not asked any more.
+    instruments.read()
+    const own = { dropped: ring.dropped, own: ring.drain(), stages: [], relay: undefined }
+    options.onPart?.(assemble(false, [own]))
+    throw error
   } finally {
     clearInterval(flushing)
   }

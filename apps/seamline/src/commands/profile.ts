@@ -1,7 +1,7 @@
 import { join } from 'node:path'
 import { type LinkFacts, SeamError } from '@seamline/core'
 import type { LayerRange } from '@seamline/gguf'
-import { type RunTrace, readTrace, traceWriter } from '@seamline/profiler'
+import { checkTrace, type RunTrace, readTrace, traceWriter } from '@seamline/profiler'
 import { InvalidArgumentError, Option } from 'commander'
 import { analyse, printAnalysis, writeAnalysis } from '../analyse.ts'
 import { type Chain, chainOf, promptsOf } from '../chain.ts'
@@ -79,7 +79,12 @@ export function profileCommand() {
         .default(1),
     )
     .option('-o, --out <dir>', 'where the record goes (default: a new folder below that of the models)')
-    .option('--read <dir>', 'analyse again what lies there, also of a run that was cut, and run nothing')
+    .addOption(
+      new Option(
+        '--read <dir>',
+        'analyse again what lies there, also of a run that was cut, and run nothing',
+      ).conflicts(['out', 'model', 'local', 'layers', 'paced', 'follow', 'manifest', 'workers', 'join']),
+    )
     .option('--follow', 'show the breakdown in the terminal while it runs')
     .addHelpText(
       'after',
@@ -96,8 +101,17 @@ async function run(context: Context, options: ProfileOptions): Promise<ExitCode>
   const { k, rows = 1, promptTokens, tokens, warmup, level, paced, model } = options
   if (options.read !== undefined) {
     const trace = await readTrace(options.read)
+    checkTrace(trace)
     for (const loss of trace.losses) ui.warn(loss)
-    return finish(ui, options.read, trace)
+    return finish(ui, options.read, trace).catch((error) => {
+      throw new SeamError(
+        'FILE',
+        `the record in ${options.read} cannot be analysed: ${(error as Error).message}`,
+        {
+          cause: error,
+        },
+      )
+    })
   }
   const remote = namedWorkers(options)
   const chain = remote === undefined ? await chainOf(context, options) : await remoteChain(options)
@@ -112,6 +126,11 @@ async function run(context: Context, options: ProfileOptions): Promise<ExitCode>
   if ('local' in chain && paced === undefined)
     warnOfThreads(ui, chain.local.stages.length, chain.local.engine.threads)
   const out = options.out ?? join(modelDir(), 'profiles', new Date().toISOString().replaceAll(':', '-'))
+  if (k * tokens > MOST_TOKENS)
+    throw new SeamError(
+      'LIMIT',
+      `${k} sequences of ${tokens} tokens are more than ${MOST_TOKENS}: analysing them would take minutes; lower --k or --tokens`,
+    )
   const writer = await traceWriter(out)
   const live = options.follow === true ? followProfile(ui) : undefined
   const recording: Omit<RecordOptions, 'local'> = {
@@ -124,13 +143,18 @@ async function run(context: Context, options: ProfileOptions): Promise<ExitCode>
     },
     ...(live === undefined ? {} : { flushMs: 500 }),
   }
-  const trace =
-    'local' in chain
-      ? await recordRun(context, {
-          ...recording,
-          local: { ...chain.local, rowsPerStep: rows, ...(level === 3 ? { cpuProfileDir: out } : {}) },
-        })
-      : await recordRemote(context, options, remote!, chain, recording)
+  const trace = await ('local' in chain
+    ? recordRun(context, {
+        ...recording,
+        local: { ...chain.local, rowsPerStep: rows, ...(level === 3 ? { cpuProfileDir: out } : {}) },
+      })
+    : recordRemote(context, options, remote!, chain, recording)
+  ).catch(async (error) => {
+    live?.end()
+    const kept = await writer.flushed()
+    if (kept) ui.warn(`what was recorded until then is kept: seamline profile --read ${out}`)
+    throw error
+  })
   live?.end()
   await writer.finish(trace)
   return finish(ui, out, trace)
@@ -180,6 +204,9 @@ async function recordRemote(
     record(context, { ...recording, local: { seam: options, rowsPerStep: rows } }, pipeline, undefined, ring),
   )
 }
+
+/** So many tokens are analysed within a minute, also of many sequences. */
+const MOST_TOKENS = 4096
 
 function milliseconds(text: string): number[] {
   const found = text.split(',').map(Number)
