@@ -1,6 +1,6 @@
 import { rename, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { SeamError, SPAN_RECORD_LENGTH, SpanPort } from '@seamline/core'
+import { SeamError, SPAN_RECORD_LENGTH, SpanName, SpanPort } from '@seamline/core'
 import {
   type Attribution,
   alignClocks,
@@ -91,6 +91,9 @@ export function analyse(trace: RunTrace): Analysis {
   if (spans > MOST_TRACED)
     missing.traces = `${spans} spans, more than ${MOST_TRACED}: files for other viewers would be too large for them; record fewer tokens`
   const bytes = bytesOf(trace, found)
+  if (trace.level > 0 && bytes.some(({ wireBytes }) => wireBytes === null))
+    missing.wireBytes =
+      'the kernel of this host (ss, Linux) tells of direct links between its own processes only'
   const summary = runSummary({
     ...{ trace, alignment, whatIf: predictions, ...others, missing, bytes },
     ...(attribution === undefined ? {} : { attribution }),
@@ -484,7 +487,10 @@ function bytesOf(trace: RunTrace, found: RunMetrics): BytesRow[] {
   }))
 }
 
-function limitsOf({ settings, level, complete }: RunTrace): string[] {
+function limitsOf({ settings, level, complete, processes }: RunTrace): string[] {
+  const hasText = processes.some(({ spans }) =>
+    spans.some((value, i) => i % SPAN_RECORD_LENGTH === 0 && value === SpanName.tokenize),
+  )
   const { paced, injected, link, busyThreads, cores } = settings
   return [
     settings.severalHosts === true
@@ -507,6 +513,6 @@ function limitsOf({ settings, level, complete }: RunTrace): string[] {
     ...(busyThreads > cores
       ? [`${busyThreads} busy threads shared ${cores} cores: times hold for this machine only.`]
       : []),
-    'Random token ids, greedy sampling, no text: tokenizing is not part of it.',
+    ...(hasText ? [] : ['Random token ids, greedy sampling, no text: tokenizing is not part of it.']),
   ]
 }

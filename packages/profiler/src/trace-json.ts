@@ -50,7 +50,15 @@ export function parseTrace(text: string): StoredTrace {
     settings: settings(at.get('settings')),
     processes,
     sequences: at.list('sequences', sequence, MAX_SEQUENCES),
+    ...(at.has('wireBytes') && { wireBytes: at.list('wireBytes', countOrNull, MAX_PROCESSES) }),
   }
+}
+
+function countOrNull(value: unknown, path: string): number | null {
+  if (value === null) return null
+  const count = integer(value, path)
+  if (count < 0) throw wrong(path, 'a count', value)
+  return count
 }
 
 function settings(value: unknown): RunSettings {

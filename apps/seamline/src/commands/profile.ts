@@ -17,10 +17,11 @@ import {
   rowsOption,
 } from '../options.ts'
 import { type NamedWorker, warnOfThreads, withRemotePipeline } from '../pipelines.ts'
-import { readSplit, splitFacts } from '../prepare.ts'
+import { type PreparedSplit, readSplit, splitFacts } from '../prepare.ts'
 import { type RecordOptions, record, recordingRing, recordRun } from '../record-run.ts'
 import { addRemoteOptions, joinedSettings, namedWorkers, type RemoteOptions } from '../remote.ts'
 import type { SeamSettings } from '../settings.ts'
+import { withTokenizer } from '../tokenizer.ts'
 import type { Ui } from '../ui.ts'
 import { layersOption } from './split.ts'
 
@@ -34,6 +35,7 @@ interface ProfileOptions extends EngineOptions, SeamSettings, Omit<RemoteOptions
   readonly k: number
   readonly rows?: number
   readonly promptTokens: number
+  readonly prompt?: string
   readonly tokens: number
   readonly warmup: number
   readonly level: 0 | 1 | 2 | 3
@@ -68,6 +70,12 @@ export function profileCommand() {
     .option('--k <n>', 'sequences in flight', integer(1, 64), 1)
     .addOption(rowsOption())
     .option('--prompt-tokens <n>', 'tokens of each prompt', integer(1), 128)
+    .addOption(
+      new Option(
+        '--prompt <text>',
+        'instead of random tokens: a text, tokenized as part of each request',
+      ).conflicts([...['paced', 'read']]),
+    )
     .option('--tokens <n>', 'new tokens of each sequence', integer(2), 128)
     .option('--warmup <n>', 'new tokens of a sequence before, which is not recorded', integer(0), 32)
     .addOption(
@@ -117,7 +125,7 @@ async function run(context: Context, options: ProfileOptions): Promise<ExitCode>
   const chain = remote === undefined ? await chainOf(context, options) : await remoteChain(options)
   const { vocabulary, settings } = chain
   const ctx = 'local' in chain ? chain.local.engine.ctx : chain.contextLength
-  if (promptTokens + tokens > ctx) {
+  if (options.prompt === undefined && promptTokens + tokens > ctx) {
     throw new SeamError(
       'USAGE',
       `${promptTokens} prompt tokens and ${tokens} new ones exceed the context of ${ctx}: lower one or raise --ctx`,
@@ -131,33 +139,52 @@ async function run(context: Context, options: ProfileOptions): Promise<ExitCode>
       'LIMIT',
       `${k} sequences of ${tokens} tokens are more than ${MOST_TOKENS}: analysing them would take minutes; lower --k or --tokens`,
     )
-  const writer = await traceWriter(out)
-  const live = options.follow === true ? followProfile(ui) : undefined
-  const recording: Omit<RecordOptions, 'local'> = {
-    ...{ tokens, warmupTokens: warmup, level },
-    prompts: promptsOf(k, promptTokens, vocabulary),
-    settings: { ...settings, command: ['seamline', ...process.argv.slice(2)], model: model ?? 'paced' },
-    onPart(part) {
-      void writer.part(part).catch(() => {}) // the first failure comes out of finish()
-      live?.show(part)
-    },
-    ...(live === undefined ? {} : { flushMs: 500 }),
+  if (options.prompt !== undefined && chain.split !== undefined) {
+    return withTokenizer(chain.split, (tokenizer) => {
+      const promptIds = tokenizer.encode(options.prompt!)
+      if (promptIds.length + tokens > ctx)
+        throw new SeamError(
+          'USAGE',
+          `${promptIds.length} prompt tokens and ${tokens} new ones exceed the context of ${ctx}: shorten one or raise --ctx`,
+        )
+      return measure(
+        { prompt: options.prompt!, tokenizer },
+        Array.from({ length: k }, () => promptIds),
+      )
+    })
   }
-  const trace = await ('local' in chain
-    ? recordRun(context, {
-        ...recording,
-        local: { ...chain.local, rowsPerStep: rows, ...(level === 3 ? { cpuProfileDir: out } : {}) },
-      })
-    : recordRemote(context, options, remote!, chain, recording)
-  ).catch(async (error) => {
+  return measure(undefined, promptsOf(k, promptTokens, vocabulary))
+
+  async function measure(text: RecordOptions['text'], prompts: RecordOptions['prompts']): Promise<ExitCode> {
+    const writer = await traceWriter(out)
+    const live = options.follow === true ? followProfile(ui) : undefined
+    const recording: Omit<RecordOptions, 'local'> = {
+      ...{ tokens, warmupTokens: warmup, level },
+      prompts,
+      ...(text === undefined ? {} : { text }),
+      settings: { ...settings, command: ['seamline', ...process.argv.slice(2)], model: model ?? 'paced' },
+      onPart(part) {
+        void writer.part(part).catch(() => {}) // the first failure comes out of finish()
+        live?.show(part)
+      },
+      ...(live === undefined ? {} : { flushMs: 500 }),
+    }
+    const trace = await ('local' in chain
+      ? recordRun(context, {
+          ...recording,
+          local: { ...chain.local, rowsPerStep: rows, ...(level === 3 ? { cpuProfileDir: out } : {}) },
+        })
+      : recordRemote(context, options, remote!, chain, recording)
+    ).catch(async (error) => {
+      live?.end()
+      const kept = await writer.flushed()
+      if (kept) ui.warn(`what was recorded until then is kept: seamline profile --read ${out}`)
+      throw error
+    })
     live?.end()
-    const kept = await writer.flushed()
-    if (kept) ui.warn(`what was recorded until then is kept: seamline profile --read ${out}`)
-    throw error
-  })
-  live?.end()
-  await writer.finish(trace)
-  return finish(ui, out, trace)
+    await writer.finish(trace)
+    return finish(ui, out, trace)
+  }
 }
 
 async function finish(ui: Ui, out: string, trace: RunTrace): Promise<ExitCode> {
@@ -176,6 +203,7 @@ interface RemoteChain {
   readonly contextLength: number
   readonly vocabulary: number
   readonly settings: Chain['settings']
+  readonly split: PreparedSplit
 }
 
 async function remoteChain({ manifest }: ProfileOptions): Promise<RemoteChain> {
@@ -183,7 +211,7 @@ async function remoteChain({ manifest }: ProfileOptions): Promise<RemoteChain> {
   const split = await readSplit(manifest)
   const { vocabulary, contextLength, source, manifestSha256 } = split.manifest
   const settings = { modelSha256: source.sha256, manifestSha256, paced: false, severalHosts: true } as const
-  return { expected: splitFacts(split), contextLength, vocabulary, settings }
+  return { split, expected: splitFacts(split), contextLength, vocabulary, settings }
 }
 
 async function recordRemote(
