@@ -1,6 +1,6 @@
-import { writeFile } from 'node:fs/promises'
+import { rename, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { SpanPort } from '@seamline/core'
+import { SeamError, SPAN_RECORD_LENGTH, SpanName, SpanPort } from '@seamline/core'
 import {
   type Attribution,
   alignClocks,
@@ -87,7 +87,13 @@ export function analyse(trace: RunTrace): Analysis {
       others = { structures: structuresOf(model, replayed), floors: floorsOf(model, replayed) }
     } else missing.whatIf = replayed.reason
   }
+  const spans = trace.processes.reduce((sum, process) => sum + process.spans.length / SPAN_RECORD_LENGTH, 0)
+  if (spans > MOST_TRACED)
+    missing.traces = `${spans} spans, more than ${MOST_TRACED}: files for other viewers would be too large for them; record fewer tokens`
   const bytes = bytesOf(trace, found)
+  if (trace.level > 0 && bytes.some(({ wireBytes }) => wireBytes === null))
+    missing.wireBytes =
+      'the kernel of this host (ss, Linux) tells of direct links between its own processes only'
   const summary = runSummary({
     ...{ trace, alignment, whatIf: predictions, ...others, missing, bytes },
     ...(attribution === undefined ? {} : { attribution }),
@@ -99,16 +105,34 @@ export function analyse(trace: RunTrace): Analysis {
   return { alignment, attribution, metrics: found, summary }
 }
 
+/**
+ * Writes `summary.json`, `report.html` and the traces for other viewers into `dir`, each whole or not at all. Throws `FILE` where the folder
+ * does not take them.
+ */
 export async function writeAnalysis(dir: string, trace: RunTrace, analysis: Analysis): Promise<void> {
   const { alignment, attribution, summary } = analysis
-  await writeFile(join(dir, 'summary.json'), summaryJson(summary))
-  await writeFile(join(dir, 'report.html'), reportHtml(summary, reportData(trace, alignment, attribution)))
-  await writeFile(
-    join(dir, 'trace.perfetto.json'),
-    JSON.stringify(chromeTrace(trace, alignment, attribution)),
-  )
-  await writeFile(join(dir, 'trace.speedscope.json'), JSON.stringify(speedscope(trace, alignment)))
-  await writeFile(join(dir, 'trace.otlp.json'), JSON.stringify(otel(trace, alignment)))
+  await put(dir, 'summary.json', summaryJson(summary))
+  await put(dir, 'report.html', reportHtml(summary, reportData(trace, alignment, attribution)))
+  if (summary.missing.traces !== undefined) return
+  await put(dir, 'trace.perfetto.json', JSON.stringify(chromeTrace(trace, alignment, attribution)))
+  await put(dir, 'trace.speedscope.json', JSON.stringify(speedscope(trace, alignment)))
+  await put(dir, 'trace.otlp.json', JSON.stringify(otel(trace, alignment)))
+}
+
+async function put(dir: string, name: string, content: string): Promise<void> {
+  const file = join(dir, name)
+  const partial = `${file}.partial`
+  try {
+    await writeFile(partial, content)
+    await rename(partial, file)
+  } catch (error) {
+    await rm(partial, { force: true }).catch(() => {})
+    throw new SeamError(
+      'FILE',
+      `${file}, ${content.length} B, cannot be written: ${(error as Error).message}`,
+      { cause: error },
+    )
+  }
 }
 
 /** The result on a terminal. */
@@ -192,6 +216,7 @@ export function printAnalysis(ui: Ui, { summary }: Analysis, dir: string): void 
 }
 
 const LEAST_DECODED = 8
+const MOST_TRACED = 100_000
 const LEAST_SHOWN_PCT = 0.5
 const MOST_GAINS = 8
 const MOST_FIRST = 4
@@ -462,7 +487,10 @@ function bytesOf(trace: RunTrace, found: RunMetrics): BytesRow[] {
   }))
 }
 
-function limitsOf({ settings, level, complete }: RunTrace): string[] {
+function limitsOf({ settings, level, complete, processes }: RunTrace): string[] {
+  const hasText = processes.some(({ spans }) =>
+    spans.some((value, i) => i % SPAN_RECORD_LENGTH === 0 && value === SpanName.tokenize),
+  )
   const { paced, injected, link, busyThreads, cores } = settings
   return [
     settings.severalHosts === true
@@ -485,6 +513,6 @@ function limitsOf({ settings, level, complete }: RunTrace): string[] {
     ...(busyThreads > cores
       ? [`${busyThreads} busy threads shared ${cores} cores: times hold for this machine only.`]
       : []),
-    'Random token ids, greedy sampling, no text: tokenizing is not part of it.',
+    ...(hasText ? [] : ['Random token ids, greedy sampling, no text: tokenizing is not part of it.']),
   ]
 }

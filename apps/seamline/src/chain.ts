@@ -4,7 +4,7 @@ import type { Context } from './command.ts'
 import { warnOfHome } from './model-dir.ts'
 import { type EngineOptions, engineSettings } from './options.ts'
 import type { LocalOptions } from './pipelines.ts'
-import { prepareSplit, splitFacts, splitStages } from './prepare.ts'
+import { type PreparedSplit, prepareSplit, splitFacts, splitStages } from './prepare.ts'
 import { randomTokens } from './random-tokens.ts'
 import type { RecordOptions } from './record-run.ts'
 import type { SeamSettings } from './settings.ts'
@@ -23,6 +23,8 @@ export interface ChainOptions extends EngineOptions, SeamSettings {
 }
 
 export interface Chain {
+  /** Of a model: the tokenizer lies beside it. */
+  readonly split?: PreparedSplit
   readonly local: LocalOptions
   readonly vocabulary: number
   readonly settings: Pick<
@@ -49,6 +51,7 @@ async function modelChain(context: Context, options: ChainOptions): Promise<Chai
   const engine = engineSettings(options, contextLength, k)
   return {
     local: { seam: options, engine, stages: splitStages(split), expected: splitFacts(split) },
+    split,
     ...{ vocabulary, settings: { modelSha256: source.sha256, manifestSha256, paced: false } },
   }
 }

@@ -1,3 +1,4 @@
+import { setMaxListeners } from 'node:events'
 import { isSeamError, SeamError } from '@seamline/core'
 import { Command, CommanderError, Help, InvalidArgumentError, Option } from 'commander'
 import { EXIT_CODE_HELP, ExitCode, exitCodeOf } from './exit-codes.ts'
@@ -37,6 +38,7 @@ export function command<Options>(name: string, summary: string, run: Action<Opti
     .action(async (options: Options & CommonOptions) => {
       const ui = createUi({ json: options.json === true, progress: options.progress })
       const controller = new AbortController()
+      setMaxListeners(0, controller.signal) // one for each sequence, worker and link is no leak
       let interruptedMs = 0
       const interrupt = () => {
         const nowMs = performance.now()

@@ -1,6 +1,7 @@
 import { availableParallelism } from 'node:os'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { monotonicClock, SPAN_RECORD_LENGTH, SpanName } from '@seamline/core'
+import { monotonicClock, SPAN_RECORD_LENGTH, SpanName, spanTag } from '@seamline/core'
+import type { Tokenizer } from '@seamline/llama/tokenizer'
 import {
   type ProcessTrace,
   processInstruments,
@@ -15,6 +16,7 @@ import type { Context } from './command.ts'
 import { injector } from './inject.ts'
 import { GREEDY } from './options.ts'
 import { type LocalOptions, withLocalPipeline } from './pipelines.ts'
+import { socketCounts, wireBytes } from './socket-counters.ts'
 
 const SETTLE_MS = 100
 
@@ -22,6 +24,8 @@ export interface RecordOptions {
   /** How the stages are started and connected; its `sink` is taken by the recording. */
   readonly local: LocalOptions
   readonly prompts: readonly (readonly number[])[]
+  /** Instead of them, as many times: tokenized with each request, and the tokens made text again. */
+  readonly text?: { readonly prompt: string; readonly tokenizer: Tokenizer }
   /** New tokens of each sequence. */
   readonly tokens: number
   /** New tokens of a sequence that runs before and is not recorded. */
@@ -73,11 +77,13 @@ export async function record(
   relayAddress: string | undefined,
   ring: SpanRing,
 ): Promise<RunTrace> {
-  const { local, prompts, tokens, warmupTokens, level, flushMs = 2000 } = options
+  const { local, prompts, text, tokens, warmupTokens, level, flushMs = 2000 } = options
   const { seam, rowsPerStep = 1 } = local
   const stages = pipeline.stages.length
   const request = { maxTokens: tokens, sampler: GREEDY, stopTokens: [], signal }
   const { facts, links } = pipeline
+  /** The kernel of this host counts for all processes. */
+  const isLocal = level > 0 && options.settings.severalHosts !== true
   const hidden = links.find(({ carries }) => carries === 'hidden rows')
   const settings: RunSettings = {
     ...options.settings,
@@ -110,6 +116,7 @@ export async function record(
   }
   const sequences: SequenceTrace[] = []
   const parts: Part[] = []
+  let wire: readonly (number | null)[] | undefined
 
   async function take(): Promise<RunTrace> {
     instruments.read()
@@ -142,16 +149,19 @@ export async function record(
     )
     const parts = from.flatMap(({ relay }) => relay ?? [])
     const relays =
-      parts.length === 0
+      level === 0 || relayAddress === undefined
         ? []
         : [processOf({ name: 'relay', role: 'relay', stage: -1, layerFirst: -1, layerEnd: -1 }, parts)]
     return {
       ...{ format: 'seamline-trace/1', complete, level, settings },
       processes: [coordinator, ...workers, ...relays],
       sequences: sequences.map((sequence) => ({ ...sequence })),
+      ...(wire === undefined ? {} : { wireBytes: wire }),
     }
   }
 
+  // So that the record is there from the beginning, whatever ends it.
+  options.onPart?.(assemble(false, []))
   let taking = Promise.resolve()
   const flush = async () => {
     const part = await take()
@@ -163,20 +173,39 @@ export async function record(
   if (options.onPart === undefined) clearInterval(flushing)
   let done = 0
   try {
+    const before = isLocal ? await socketCounts() : undefined
     await Promise.all(
       prompts.map(async (prompt) => {
-        const generation = pipeline.generate({ ...request, prompt })
-        const { sequence, startedNs: acceptedNs } = generation
+        const decoder = text?.tokenizer.createDecoder()
+        const acceptedNs = monotonicClock.nowNs()
+        const promptIds = text === undefined ? prompt : text.tokenizer.encode(text.prompt)
+        const tokenizedNs = monotonicClock.nowNs()
+        const generation = pipeline.generate({ ...request, prompt: promptIds, acceptedNs })
+        const { sequence } = generation
+        if (text !== undefined) ring.span(SpanName.tokenize, acceptedNs, tokenizedNs, spanTag(sequence, 0), 0)
         const emittedNs: number[] = []
         const ids: number[] = []
-        sequences.push({ sequence, promptTokens: prompt.length, acceptedNs, emittedNs, tokens: ids })
-        for await (const { token } of generation) {
+        sequences.push({ sequence, promptTokens: promptIds.length, acceptedNs, emittedNs, tokens: ids })
+        for await (const { token, position } of generation) {
+          if (decoder !== undefined) {
+            const startNs = monotonicClock.nowNs()
+            decoder.push(token)
+            ring.span(SpanName.detokenize, startNs, monotonicClock.nowNs(), spanTag(sequence, position), 0)
+          }
           emittedNs.push(monotonicClock.nowNs())
           ids.push(token)
           ui.progress(`recording: ${++done} of ${prompts.length * tokens} tokens`)
         }
       }),
     )
+    const after = before === undefined ? undefined : await socketCounts()
+    if (before !== undefined && after !== undefined) wire = wireBytes(links, before, after)
+  } catch (error) {
+    // Workers may be gone, and are not asked any more.
+    instruments.read()
+    const own = { dropped: ring.dropped, own: ring.drain(), stages: [], relay: undefined }
+    options.onPart?.(assemble(false, [own]))
+    throw error
   } finally {
     clearInterval(flushing)
   }

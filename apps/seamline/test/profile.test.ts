@@ -1,8 +1,9 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { SpanName } from '@seamline/core'
 import { readTrace } from '@seamline/profiler'
 import { describe, expect, it } from 'vitest'
-import { childrenOf, gone, scratchFolder, seamline, start } from './support.ts'
+import { childrenOf, gone, hasStories, STORIES, scratchFolder, seamline, start } from './support.ts'
 
 const folder = scratchFolder()
 const paced = ['profile', '--paced', '2,3', '--prompt-tokens', '16', '--json']
@@ -86,6 +87,62 @@ describe('a profile', () => {
       expect(nodes.length).toBeGreaterThan(10)
       expect(samples.length).toBeGreaterThan(10)
     }
+  })
+
+  it.skipIf(!hasStories)('of a text names tokenizing it and making text of tokens again', async () => {
+    const out = join(folder, 'text')
+    const args = [
+      'profile',
+      '--model',
+      STORIES,
+      '--local',
+      '2',
+      '--prompt',
+      'Once upon a time',
+      '--tokens',
+      '12',
+    ]
+    const { code, stdout, stderr } = await seamline([...args, '--json', '--out', out])
+    expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
+    const { attribution, bytes } = JSON.parse(stdout)
+    const categories = attribution.first.rows.map(({ category }: { category: string }) => category)
+    expect(categories).toContain('tokenize')
+    expect(categories).toContain('open')
+    const coordinator = (await readTrace(out)).processes[0]!.spans
+    const names = Array.from({ length: coordinator.length / 6 }, (_, i) => coordinator[6 * i])
+    expect(names.filter((name) => name === SpanName.detokenize)).toHaveLength(12)
+    // 64 values of 4 B; a header of IP and TCP at the least is more on the wire than in the frame, where the kernel tells.
+    const [{ logicalBytes, framedBytes, wireBytes }] = bytes
+    expect(logicalBytes).toBe(256)
+    if (wireBytes !== null) expect(wireBytes).toBeGreaterThanOrEqual(framedBytes + 40)
+  })
+
+  it('refuses what cannot be analysed, and options that mean nothing beside --read', async () => {
+    const long = await seamline(['profile', '--paced', '1,1', '--k', '64', '--tokens', '500'])
+    expect(long).toMatchObject({
+      code: 2,
+      stderr: expect.stringMatching(/64 sequences of 500 tokens are more than 4096/),
+    })
+    const both = await seamline(['profile', '--read', folder, '--out', join(folder, 'x')])
+    expect(both).toMatchObject({
+      code: 2,
+      stderr: expect.stringMatching(/--read.*cannot be used with.*--out/),
+    })
+  })
+
+  it('that is interrupted at once still leaves a record', async () => {
+    const out = join(folder, 'interrupted')
+    const run = start(['profile', '--paced', '20,20', '--tokens', '400', '--warmup', '0', '--out', out])
+    const deadline = Date.now() + 20_000
+    while (!existsSync(join(out, 'trace.json'))) {
+      if (Date.now() > deadline) throw new Error('nothing was written')
+      await new Promise((resolve) => setTimeout(resolve, 50))
+    }
+    run.kill('SIGINT')
+    const { code, stderr } = await run.finished
+    expect({ code, stderr }).toMatchObject({ code: 130, stderr: expect.stringContaining('--read') })
+    expect((await readTrace(out)).complete).toBe(false)
+    expect((await seamline(['profile', '--read', out, '--json'])).code).toBe(0)
   })
 
   it('that is killed in the middle leaves a record that can be read and says that it is partial', async () => {

@@ -12,6 +12,7 @@ export {
   summarizeAttribution,
 } from './attribution-summary.ts'
 export { type CategoryGroup, categoryGroups, categoryLabel, groupLabels, groupOf } from './categories.ts'
+export { checkTrace } from './check-trace.ts'
 export {
   type AlignOptions,
   alignClocks,

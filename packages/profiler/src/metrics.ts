@@ -283,13 +283,14 @@ function edgesOf(trace: RunTrace): EdgeBytes[] {
   }
   return stages.slice(0, -1).map((sender, stage) => {
     const framed = bytesPerRow(sender, SpanName.frameEncode, SpanPort.hiddenOut, isDecode)
-    const ratio = wirePerFramed(sender)
+    const wire =
+      framed === undefined ? undefined : wireOf(sender, framed, trace.wireBytes?.[stage] ?? undefined)
     return {
       stage,
       ...(embedding > 0 && { logical: embedding * FLOAT_BYTES }),
       ...optional('payload', bytesPerRow(stages[stage + 1]!, SpanName.receive, SpanPort.hiddenIn, isDecode)),
       ...optional('framed', framed),
-      ...optional('wire', framed !== undefined && ratio !== undefined ? framed * ratio : undefined),
+      ...optional('wire', wire),
     }
   })
 }
@@ -309,6 +310,26 @@ function bytesPerRow(
     rows += 1 + (members.get(spans[i + 3]!)?.length ?? 0)
   }
   return rows === 0 ? undefined : bytes / rows
+}
+
+/**
+ * What a frame of `framed` bytes is on the wire. The kernel counts all that a link sent: what that is beyond the frames is of headers, one set
+ * of them a frame on one host, where segments are longer than frames. A relay's counts are of its stream and go by bytes.
+ */
+function wireOf(sender: ProcessTrace, framed: number, counted: number | undefined): number | undefined {
+  if (counted === undefined) {
+    const ratio = wirePerFramed(sender)
+    return ratio === undefined ? undefined : framed * ratio
+  }
+  let bytes = 0
+  let frames = 0
+  for (let i = 0; i < sender.spans.length; i += SPAN_RECORD_LENGTH) {
+    const isHidden = sender.spans[i + 5] === SpanPort.hiddenOut
+    if (!isHidden || sender.spans[i] !== SpanName.frameEncode) continue
+    bytes += sender.spans[i + 4]!
+    frames++
+  }
+  return frames === 0 || counted < bytes ? undefined : framed + (counted - bytes) / frames
 }
 
 /**

@@ -23,6 +23,8 @@ export interface TraceWriter {
    * parts; where those are not as many as the whole has, the whole is written instead.
    */
   finish(trace: RunTrace): Promise<void>
+  /** Once all parts so far are written: whether the folder holds something that can be read. Never rejects. */
+  flushed(): Promise<boolean>
 }
 
 /** A trace that was read, and what is not in it. */
@@ -110,6 +112,11 @@ export async function traceWriter(dir: string): Promise<TraceWriter> {
   }
 
   return {
+    flushed: () =>
+      before.then(
+        () => stored !== undefined,
+        () => false,
+      ),
     part(trace) {
       const next = settled(() => snapshot({ ...trace, complete: false }))
       const spans = trace.processes.map((process) => process.spans)
@@ -362,7 +369,10 @@ async function readSpans(
 
 async function unpack(packed: Buffer, byteLength: number, path: string): Promise<Buffer> {
   const unpacked = await decompress(packed, { maxOutputLength: Math.max(1, byteLength) }).catch((error) => {
-    throw new SeamError('FILE', `${path} is damaged: ${error.message}`, { cause: error })
+    const why = /larger than/.test(error.message)
+      ? `a part holds more than the ${byteLength} B it is said to`
+      : error.message
+    throw new SeamError('FILE', `${path} is damaged: ${why}`, { cause: error })
   })
   if (unpacked.length === byteLength) return unpacked
   throw new SeamError(

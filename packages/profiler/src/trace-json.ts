@@ -18,6 +18,10 @@ export interface StoredTrace extends Omit<RunTrace, 'processes'> {
 }
 
 export const MAX_PROCESSES = 1024
+const MAX_SEQUENCES = 65_536
+const MAX_COUNT = 1 << 24
+const MAX_TEXT = 1024
+const MAX_ARGUMENT = 65_536
 
 /** Reads and checks every field; throws `FILE` naming the first that is not what it must be. Unknown fields are dropped. */
 export function parseTrace(text: string): StoredTrace {
@@ -45,8 +49,16 @@ export function parseTrace(text: string): StoredTrace {
     level: at.oneOf('level', [0, 1, 2, 3] as const),
     settings: settings(at.get('settings')),
     processes,
-    sequences: at.list('sequences', sequence),
+    sequences: at.list('sequences', sequence, MAX_SEQUENCES),
+    ...(at.has('wireBytes') && { wireBytes: at.list('wireBytes', countOrNull, MAX_PROCESSES) }),
   }
+}
+
+function countOrNull(value: unknown, path: string): number | null {
+  if (value === null) return null
+  const count = integer(value, path)
+  if (count < 0) throw wrong(path, 'a count', value)
+  return count
 }
 
 function settings(value: unknown): RunSettings {
@@ -55,18 +67,18 @@ function settings(value: unknown): RunSettings {
   const injected = at.has('injected') ? fields(at.get('injected'), 'settings.injected') : undefined
   return {
     startedAt: at.text('startedAt'),
-    command: at.list('command', text),
+    command: at.list('command', argument),
     model: at.text('model'),
     modelSha256: at.text('modelSha256'),
     manifestSha256: at.text('manifestSha256'),
     engine: at.text('engine'),
     backend: at.text('backend'),
-    stages: at.count('stages'),
-    threads: at.count('threads'),
-    sequences: at.count('sequences'),
-    rowsPerStep: at.count('rowsPerStep'),
-    chunkTokens: at.count('chunkTokens'),
-    embedding: at.count('embedding'),
+    stages: at.count('stages', MAX_PROCESSES),
+    threads: at.count('threads', MAX_COUNT),
+    sequences: at.count('sequences', MAX_SEQUENCES),
+    rowsPerStep: at.count('rowsPerStep', MAX_SEQUENCES),
+    chunkTokens: at.count('chunkTokens', MAX_COUNT),
+    embedding: at.count('embedding', MAX_COUNT),
     transport: at.text('transport'),
     framing: at.text('framing'),
     codec: at.text('codec'),
@@ -78,8 +90,9 @@ function settings(value: unknown): RunSettings {
     }),
     paced: at.flag('paced'),
     ...(injected && { injected: { place: injected.text('place'), delayNs: injected.number('delayNs') } }),
-    busyThreads: at.count('busyThreads'),
-    cores: at.count('cores'),
+    ...(at.has('severalHosts') && at.flag('severalHosts') && { severalHosts: true as const }),
+    busyThreads: at.count('busyThreads', MAX_COUNT),
+    cores: at.count('cores', MAX_COUNT),
   }
 }
 
@@ -124,14 +137,14 @@ function fields(value: unknown, path: string) {
     get,
     text: (key: string) => text(get(key), named(key)),
     integer: (key: string) => integer(get(key), named(key)),
-    count(key: string): number {
+    count(key: string, most = Number.MAX_SAFE_INTEGER): number {
       const count = integer(get(key), named(key))
-      if (count < 0) throw wrong(named(key), 'a count', count)
+      if (count < 0 || count > most) throw wrong(named(key), `a count of at most ${most}`, count)
       return count
     },
     number(key: string): number {
       const number = get(key)
-      if (typeof number !== 'number') throw wrong(named(key), 'a number', number)
+      if (typeof number !== 'number' || !Number.isFinite(number)) throw wrong(named(key), 'a number', number)
       return number
     },
     flag(key: string): boolean {
@@ -144,17 +157,26 @@ function fields(value: unknown, path: string) {
       if (!allowed.includes(one)) throw wrong(named(key), `one of ${allowed.join(', ')}`, one)
       return one
     },
-    list<T>(key: string, read: (value: unknown, path: string) => T): T[] {
+    list<T>(key: string, read: (value: unknown, path: string) => T, most = Infinity): T[] {
       const list = get(key)
       if (!Array.isArray(list)) throw wrong(named(key), 'a list', list)
+      if (list.length > most) throw wrong(named(key), `a list of at most ${most}`, list.length)
       return list.map((one, i) => read(one, `${named(key)}[${i}]`))
     },
   }
 }
 
 function text(value: unknown, path: string): string {
-  if (typeof value !== 'string') throw wrong(path, 'a string', value)
+  if (typeof value !== 'string' || value.length > MAX_TEXT)
+    throw wrong(path, `a string of at most ${MAX_TEXT} characters`, value)
+  // A terminal would obey them.
+  if (/\p{Cc}/u.test(value)) throw wrong(path, 'a string without control characters', value)
   return value
+}
+
+function argument(value: unknown, path: string): string {
+  if (typeof value === 'string' && value.length <= MAX_ARGUMENT) return value
+  throw wrong(path, `a string of at most ${MAX_ARGUMENT} characters`, value)
 }
 
 function integer(value: unknown, path: string): number {
@@ -163,6 +185,8 @@ function integer(value: unknown, path: string): number {
 }
 
 function wrong(path: string, expected: string, value: unknown): SeamError {
-  const shown = String(JSON.stringify(value)).slice(0, 64)
+  const shown = String(
+    typeof value === 'string' ? JSON.stringify(value.slice(0, 80)) : JSON.stringify(value),
+  ).slice(0, 64)
   return new SeamError('FILE', `trace.json: ${path} is ${shown}, not ${expected}; the record is damaged`)
 }

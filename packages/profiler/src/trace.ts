@@ -9,6 +9,11 @@ export interface RunTrace {
   /** The coordinator first, then the stages in order, then relays. */
   readonly processes: readonly ProcessTrace[]
   readonly sequences: readonly SequenceTrace[]
+  /**
+   * What each link for hidden rows put on the wire while the sequences ran, with all headers from IP on, by the kernel's own counters; in
+   * the order of the stages, null where it was not to be had.
+   */
+  readonly wireBytes?: readonly (number | null)[]
 }
 
 export interface RunSettings {

@@ -79,7 +79,8 @@ export function driveSequence(
 ): DrivenSequence {
   const { sequence, run, clock, sink, chunkTokens, first, lastName, askAll } = context
   const { prompt, sampler, signal } = request
-  const startedNs = clock.nowNs()
+  const driveNs = clock.nowNs()
+  const startedNs = request.acceptedNs ?? driveNs
   sink?.span(SpanName.request, startedNs, startedNs, spanTag(sequence, 0), 0)
   const lastChunk = prompt.length - 1 - ((prompt.length - 1) % chunkTokens)
   const { saved, sampleReplayed = false } = resumption
@@ -133,7 +134,7 @@ export function driveSequence(
     let sinceNs = 0
     if (sink !== null) {
       sinceNs = clock.nowNs()
-      sink.span(SpanName.open, startedNs, sinceNs, spanTag(sequence, 0), 0)
+      sink.span(SpanName.open, driveNs, sinceNs, spanTag(sequence, 0), 0)
     }
     context.progressed()
     if (saved !== undefined) {

@@ -11,6 +11,8 @@ export interface GenerationRequest {
   readonly returnLogits?: boolean
   /** Aborting it cancels the generation, which then throws `ABORTED`. */
   readonly signal?: AbortSignal
+  /** When the caller took the request on, where it has worked on it since: tokenizing its text. @default now */
+  readonly acceptedNs?: number
 }
 
 export interface TokenEvent {

@@ -1,7 +1,7 @@
 import { join } from 'node:path'
 import { type LinkFacts, SeamError } from '@seamline/core'
 import type { LayerRange } from '@seamline/gguf'
-import { type RunTrace, readTrace, traceWriter } from '@seamline/profiler'
+import { checkTrace, type RunTrace, readTrace, traceWriter } from '@seamline/profiler'
 import { InvalidArgumentError, Option } from 'commander'
 import { analyse, printAnalysis, writeAnalysis } from '../analyse.ts'
 import { type Chain, chainOf, promptsOf } from '../chain.ts'
@@ -17,10 +17,11 @@ import {
   rowsOption,
 } from '../options.ts'
 import { type NamedWorker, warnOfThreads, withRemotePipeline } from '../pipelines.ts'
-import { readSplit, splitFacts } from '../prepare.ts'
+import { type PreparedSplit, readSplit, splitFacts } from '../prepare.ts'
 import { type RecordOptions, record, recordingRing, recordRun } from '../record-run.ts'
 import { addRemoteOptions, joinedSettings, namedWorkers, type RemoteOptions } from '../remote.ts'
 import type { SeamSettings } from '../settings.ts'
+import { withTokenizer } from '../tokenizer.ts'
 import type { Ui } from '../ui.ts'
 import { layersOption } from './split.ts'
 
@@ -34,6 +35,7 @@ interface ProfileOptions extends EngineOptions, SeamSettings, Omit<RemoteOptions
   readonly k: number
   readonly rows?: number
   readonly promptTokens: number
+  readonly prompt?: string
   readonly tokens: number
   readonly warmup: number
   readonly level: 0 | 1 | 2 | 3
@@ -68,6 +70,12 @@ export function profileCommand() {
     .option('--k <n>', 'sequences in flight', integer(1, 64), 1)
     .addOption(rowsOption())
     .option('--prompt-tokens <n>', 'tokens of each prompt', integer(1), 128)
+    .addOption(
+      new Option(
+        '--prompt <text>',
+        'instead of random tokens: a text, tokenized as part of each request',
+      ).conflicts([...['paced', 'read']]),
+    )
     .option('--tokens <n>', 'new tokens of each sequence', integer(2), 128)
     .option('--warmup <n>', 'new tokens of a sequence before, which is not recorded', integer(0), 32)
     .addOption(
@@ -79,7 +87,12 @@ export function profileCommand() {
         .default(1),
     )
     .option('-o, --out <dir>', 'where the record goes (default: a new folder below that of the models)')
-    .option('--read <dir>', 'analyse again what lies there, also of a run that was cut, and run nothing')
+    .addOption(
+      new Option(
+        '--read <dir>',
+        'analyse again what lies there, also of a run that was cut, and run nothing',
+      ).conflicts(['out', 'model', 'local', 'layers', 'paced', 'follow', 'manifest', 'workers', 'join']),
+    )
     .option('--follow', 'show the breakdown in the terminal while it runs')
     .addHelpText(
       'after',
@@ -96,14 +109,23 @@ async function run(context: Context, options: ProfileOptions): Promise<ExitCode>
   const { k, rows = 1, promptTokens, tokens, warmup, level, paced, model } = options
   if (options.read !== undefined) {
     const trace = await readTrace(options.read)
+    checkTrace(trace)
     for (const loss of trace.losses) ui.warn(loss)
-    return finish(ui, options.read, trace)
+    return finish(ui, options.read, trace).catch((error) => {
+      throw new SeamError(
+        'FILE',
+        `the record in ${options.read} cannot be analysed: ${(error as Error).message}`,
+        {
+          cause: error,
+        },
+      )
+    })
   }
   const remote = namedWorkers(options)
   const chain = remote === undefined ? await chainOf(context, options) : await remoteChain(options)
   const { vocabulary, settings } = chain
   const ctx = 'local' in chain ? chain.local.engine.ctx : chain.contextLength
-  if (promptTokens + tokens > ctx) {
+  if (options.prompt === undefined && promptTokens + tokens > ctx) {
     throw new SeamError(
       'USAGE',
       `${promptTokens} prompt tokens and ${tokens} new ones exceed the context of ${ctx}: lower one or raise --ctx`,
@@ -112,28 +134,57 @@ async function run(context: Context, options: ProfileOptions): Promise<ExitCode>
   if ('local' in chain && paced === undefined)
     warnOfThreads(ui, chain.local.stages.length, chain.local.engine.threads)
   const out = options.out ?? join(modelDir(), 'profiles', new Date().toISOString().replaceAll(':', '-'))
-  const writer = await traceWriter(out)
-  const live = options.follow === true ? followProfile(ui) : undefined
-  const recording: Omit<RecordOptions, 'local'> = {
-    ...{ tokens, warmupTokens: warmup, level },
-    prompts: promptsOf(k, promptTokens, vocabulary),
-    settings: { ...settings, command: ['seamline', ...process.argv.slice(2)], model: model ?? 'paced' },
-    onPart(part) {
-      void writer.part(part).catch(() => {}) // the first failure comes out of finish()
-      live?.show(part)
-    },
-    ...(live === undefined ? {} : { flushMs: 500 }),
+  if (k * tokens > MOST_TOKENS)
+    throw new SeamError(
+      'LIMIT',
+      `${k} sequences of ${tokens} tokens are more than ${MOST_TOKENS}: analysing them would take minutes; lower --k or --tokens`,
+    )
+  if (options.prompt !== undefined && chain.split !== undefined) {
+    return withTokenizer(chain.split, (tokenizer) => {
+      const promptIds = tokenizer.encode(options.prompt!)
+      if (promptIds.length + tokens > ctx)
+        throw new SeamError(
+          'USAGE',
+          `${promptIds.length} prompt tokens and ${tokens} new ones exceed the context of ${ctx}: shorten one or raise --ctx`,
+        )
+      return measure(
+        { prompt: options.prompt!, tokenizer },
+        Array.from({ length: k }, () => promptIds),
+      )
+    })
   }
-  const trace =
-    'local' in chain
-      ? await recordRun(context, {
+  return measure(undefined, promptsOf(k, promptTokens, vocabulary))
+
+  async function measure(text: RecordOptions['text'], prompts: RecordOptions['prompts']): Promise<ExitCode> {
+    const writer = await traceWriter(out)
+    const live = options.follow === true ? followProfile(ui) : undefined
+    const recording: Omit<RecordOptions, 'local'> = {
+      ...{ tokens, warmupTokens: warmup, level },
+      prompts,
+      ...(text === undefined ? {} : { text }),
+      settings: { ...settings, command: ['seamline', ...process.argv.slice(2)], model: model ?? 'paced' },
+      onPart(part) {
+        void writer.part(part).catch(() => {}) // the first failure comes out of finish()
+        live?.show(part)
+      },
+      ...(live === undefined ? {} : { flushMs: 500 }),
+    }
+    const trace = await ('local' in chain
+      ? recordRun(context, {
           ...recording,
           local: { ...chain.local, rowsPerStep: rows, ...(level === 3 ? { cpuProfileDir: out } : {}) },
         })
-      : await recordRemote(context, options, remote!, chain, recording)
-  live?.end()
-  await writer.finish(trace)
-  return finish(ui, out, trace)
+      : recordRemote(context, options, remote!, chain, recording)
+    ).catch(async (error) => {
+      live?.end()
+      const kept = await writer.flushed()
+      if (kept) ui.warn(`what was recorded until then is kept: seamline profile --read ${out}`)
+      throw error
+    })
+    live?.end()
+    await writer.finish(trace)
+    return finish(ui, out, trace)
+  }
 }
 
 async function finish(ui: Ui, out: string, trace: RunTrace): Promise<ExitCode> {
@@ -152,6 +203,7 @@ interface RemoteChain {
   readonly contextLength: number
   readonly vocabulary: number
   readonly settings: Chain['settings']
+  readonly split: PreparedSplit
 }
 
 async function remoteChain({ manifest }: ProfileOptions): Promise<RemoteChain> {
@@ -159,7 +211,7 @@ async function remoteChain({ manifest }: ProfileOptions): Promise<RemoteChain> {
   const split = await readSplit(manifest)
   const { vocabulary, contextLength, source, manifestSha256 } = split.manifest
   const settings = { modelSha256: source.sha256, manifestSha256, paced: false, severalHosts: true } as const
-  return { expected: splitFacts(split), contextLength, vocabulary, settings }
+  return { split, expected: splitFacts(split), contextLength, vocabulary, settings }
 }
 
 async function recordRemote(
@@ -180,6 +232,9 @@ async function recordRemote(
     record(context, { ...recording, local: { seam: options, rowsPerStep: rows } }, pipeline, undefined, ring),
   )
 }
+
+/** So many tokens are analysed within a minute, also of many sequences. */
+const MOST_TOKENS = 4096
 
 function milliseconds(text: string): number[] {
   const found = text.split(',').map(Number)
