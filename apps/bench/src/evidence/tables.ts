@@ -74,10 +74,10 @@ export const tables: Readonly<Record<string, Table>> = {
 
   survey: (facts, session) =>
     markdownTable(
-      ['Session', 'Cell', 'Runs', 'Failed', 'Largest share', 'Largest gain', 'Class'],
+      ['Session', 'Cell', 'Of', 'Runs', 'Failed', 'Largest share', 'Largest gain', 'Class'],
       perSession<Survey>(facts, 'survey', session).flatMap(([name, { rows }]) =>
-        rows.map(({ cell, runs, failed, largest, candidates: [best] }) => [
-          ...[name, cell, String(runs), String(failed)],
+        rows.map(({ cell, target, runs, failed, largest, candidates: [best] }) => [
+          ...[name, cell, metricLabel(target), String(runs), String(failed)],
           largest === null ? dash : `${largest.category}, ${formatted(largest.sharePct, 'pct')}`,
           best === undefined ? dash : `${best.name}, ${formatted(best.gainPct, 'pct')}`,
           'predicted',
