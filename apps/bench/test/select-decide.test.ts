@@ -1,6 +1,7 @@
 import type { Category } from '@seamline/profiler'
 import { describe, expect, it } from 'vitest'
-import { decide, type Facts } from '../src/select/decide.ts'
+import { decide } from '../src/select/decide.ts'
+import type { Facts } from '../src/select/facts.ts'
 import type { Candidate } from '../src/select/gains.ts'
 
 const whole = (category: Category, name: string = category): Candidate => ({

@@ -4,8 +4,8 @@ import { describe, expect, it } from 'vitest'
 import { type SimulatedRun, simulate } from '../../../packages/profiler/test/simulator.ts'
 import { floorsOf } from '../src/select/floors.ts'
 import { candidatesOf, gainPct, injectors, predictedSlope } from '../src/select/gains.ts'
-import type { Target } from '../src/select/plan.ts'
 import { atBandEnd, type Replayed, replayed } from '../src/select/replayed.ts'
+import type { Target } from '../src/select/targets.ts'
 import type { StoredRecord } from '../src/session/record.ts'
 
 const MS = 1_000_000

@@ -36,7 +36,7 @@ async function bundlesIn(place: string): Promise<string[]> {
     (await isThere(join(dir, 'bundle.json'))) || (await isThere(join(dir, 'spec.json')))
   if (await isBundle(place)) return [place]
   const entries = await readdir(place, { withFileTypes: true }).catch((error) => {
-    throw SeamError.from(error, 'FILE')
+    throw new SeamError('FILE', `${place} cannot be read: ${error.code}`, { cause: error })
   })
   const folders = entries.filter((entry) => entry.isDirectory()).map(({ name }) => join(place, name))
   const found: string[] = []

@@ -14,8 +14,8 @@ import {
 } from '@seamline/profiler'
 import type { Place } from 'seamline/profile'
 import type { Floors } from './floors.ts'
-import type { Target } from './plan.ts'
 import type { Replayed } from './replayed.ts'
+import type { Target } from './targets.ts'
 
 /** What may be removed: a category down to its floor, wherever it is or at one place, or a change of structure. */
 export interface Candidate {

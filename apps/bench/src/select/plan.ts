@@ -9,10 +9,7 @@ import { random } from '../statistics/index.ts'
 import { leastRuns } from './estimate.ts'
 import { type FloorRule, floorRules } from './floors.ts'
 import { notRemovable } from './gains.ts'
-
-/** What a bottleneck may be looked for in: the times that a removal can shorten. */
-export const targets = ['ttft', 'prefill', 'tpot'] as const
-export type Target = (typeof targets)[number]
+import { type Target, targets } from './targets.ts'
 
 /** What is to be found out, written before anything is measured. */
 export interface SelectPlan {

@@ -13,7 +13,7 @@ import {
   whatIf,
 } from '@seamline/profiler'
 import type { StoredRecord } from '../session/record.ts'
-import type { Target } from './plan.ts'
+import type { Target } from './targets.ts'
 
 /** One run, ready for replays. */
 export interface Replayed {

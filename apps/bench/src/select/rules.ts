@@ -1,5 +1,5 @@
-import type { Facts, Ranked } from './decide.ts'
 import { estimateOf, leastRuns, pct, winnerOf } from './estimate.ts'
+import type { Facts, Ranked } from './facts.ts'
 
 export type RuleName = 'a' | 'b' | 'c' | 'd' | 'e' | 'f' | 'g'
 

@@ -1,1 +1,0 @@
-export { type PairedEstimate, pairedEstimate } from './statistics/index.ts'
