@@ -1,7 +1,8 @@
+import { setImmediate as turnOfTheLoop } from 'node:timers/promises'
 import type { BenchCase } from '@seamline/conformance'
 import { SeamError } from '@seamline/core'
 import { measure } from 'mitata'
-import { ascending, median, quantile } from './statistics.ts'
+import { ascending, median, quantile } from './statistics/index.ts'
 
 /** What the clock said about one case. */
 export interface Measurement {
@@ -62,6 +63,8 @@ export async function measureBlock(
   /** Does one step of one case, unless an earlier one failed. */
   async function step(each: BenchCase, work: () => unknown, ms = 0): Promise<void> {
     if (failures.has(each)) return
+    // Synchronous cases would keep an interruption out until all are done.
+    await turnOfTheLoop()
     signal.throwIfAborted()
     try {
       await within(Promise.resolve().then(work), ms + stuckMs, signal)

@@ -1,17 +1,24 @@
-import { isSeamError, SeamError } from '@seamline/core'
+import { readFileSync } from 'node:fs'
+import { SeamError } from '@seamline/core'
 import { Command, CommanderError, InvalidArgumentError } from 'commander'
 import { type Place, places } from 'seamline/profile'
 import { createCatalogue } from './catalogue.ts'
+import { interruptible, wholeNumber } from './command.ts'
+import { aaCommand } from './commands/aa.ts'
+import { compareCommand } from './commands/compare.ts'
+import { e2eCommand } from './commands/e2e.ts'
+import { evidenceCommand } from './commands/evidence.ts'
 import { type InjectOptions, inject } from './commands/inject.ts'
 import { type LevelsOptions, levels } from './commands/levels.ts'
+import { lockCommand } from './commands/lock.ts'
+import { profileCommand } from './commands/profile.ts'
+import { recordCommand } from './commands/record.ts'
 import { type RunOptions, run } from './commands/run.ts'
+import { selectCommand } from './commands/select.ts'
+import { verifyCommand } from './commands/verify.ts'
 import { EXIT_CODE_HELP, ExitCode } from './exit-codes.ts'
 import { createPeers } from './peers.ts'
-import { createUi, reportError, type Ui } from './ui.ts'
-
-const interrupts = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const
-/** How long an interrupted run may take to tidy up before the process ends all the same. */
-const tidyMs = 10_000
+import { createUi, reportError } from './ui.ts'
 
 /** Parses and runs; reports errors and sets the exit status of the process. Never throws. */
 export async function main(argv: readonly string[]): Promise<void> {
@@ -32,14 +39,24 @@ export async function main(argv: readonly string[]): Promise<void> {
 function createProgram(): Command {
   const program = new Command('bench')
     .description('Times codecs, framings and transports, each against controls in the same run.')
+    .version(JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8')).version)
     .exitOverride()
     .configureOutput({ writeErr: () => {} })
     .showSuggestionAfterError(false)
     .enablePositionalOptions()
   const run = runCommand()
   program.addCommand(run, { isDefault: true })
+  program.addCommand(profileCommand())
   program.addCommand(injectCommand())
   program.addCommand(levelsCommand())
+  program.addCommand(e2eCommand())
+  program.addCommand(compareCommand())
+  program.addCommand(aaCommand())
+  program.addCommand(lockCommand())
+  program.addCommand(selectCommand())
+  program.addCommand(evidenceCommand())
+  program.addCommand(verifyCommand())
+  program.addCommand(recordCommand(), { hidden: true })
   program.addHelpText(
     'after',
     () =>
@@ -115,32 +132,4 @@ function placeNamed(text: string): Place {
   const found = places.find((place) => place === text.trim())
   if (found === undefined) throw new InvalidArgumentError(`Places are ${places.join(', ')}.`)
   return found
-}
-
-async function interruptible<T>(ui: Ui, work: (signal: AbortSignal) => Promise<T>): Promise<T> {
-  const controller = new AbortController()
-  const interrupt = () => {
-    controller.abort(new SeamError('ABORTED', 'interrupted'))
-    setTimeout(() => {
-      ui.note(`tidying up took more than ${tidyMs / 1000} s; leaving without it`)
-      process.exit(ExitCode.INTERRUPTED)
-    }, tidyMs).unref()
-  }
-  for (const signal of interrupts) process.on(signal, interrupt)
-  try {
-    return await work(controller.signal)
-  } catch (error) {
-    throw controller.signal.aborted && !isSeamError(error) ? controller.signal.reason : error
-  } finally {
-    for (const signal of interrupts) process.off(signal, interrupt)
-  }
-}
-
-function wholeNumber(minimum: number, maximum: number): (text: string) => number {
-  return (text) => {
-    const value = Number(text)
-    if (text.trim() === '' || !Number.isInteger(value) || value < minimum || value > maximum)
-      throw new InvalidArgumentError(`A whole number from ${minimum} to ${maximum} is needed.`)
-    return value
-  }
 }

@@ -1,4 +1,4 @@
-import { ascending, quantile } from './statistics.ts'
+import { ascending, quantile } from './statistics/index.ts'
 
 /** A comparison of two cases of one run, and what it should come to. */
 export interface RatioSpec {

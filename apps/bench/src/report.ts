@@ -1,5 +1,6 @@
 import { grouped } from './grouped.ts'
 import type { Measurement } from './measure.ts'
+import { bar, spread, strip } from './plot.ts'
 import type { Ratio, RatioSpec } from './ratios.ts'
 import { colours, table } from './ui.ts'
 
@@ -17,24 +18,27 @@ export interface RatioResult {
   readonly ratio: Ratio
 }
 
-const barCells = 20
+const barCells = 12
+const columns = ['case', 'p50', 'p99', 'speed', 'samples', 'rounds', 'spread', 'p50 in its block']
 
-/** The cases of one group: a line for each, blocks apart, with a bar as long as the median within its block. */
+/** The cases of one group: a line for each, blocks apart, with its rounds, and a bar as long as the median within its block. */
 export function caseTable(results: readonly CaseResult[]): string {
   const blocks = grouped(results, (result) => result.block)
   const rows = [...blocks.values()].flatMap((block, i) => {
     const longest = Math.max(...block.map(({ measurement }) => measurement.p50Ns))
-    const lines = block.map(({ id, bytes, measurement: { p50Ns, p99Ns, samples } }) => [
+    const lines = block.map(({ id, bytes, measurement: { p50Ns, p99Ns, samples, roundsNs } }) => [
       id,
       duration(p50Ns),
       p99Ns === undefined ? '—' : duration(p99Ns),
       bytes === undefined ? '—' : speed(bytes, p50Ns),
       String(samples),
+      strip(roundsNs),
+      spread(roundsNs),
       bar(p50Ns / longest, barCells),
     ])
-    return i === 0 ? lines : [['', '', '', '', '', ''], ...lines]
+    return i === 0 ? lines : [new Array<string>(columns.length).fill(''), ...lines]
   })
-  return table(['case', 'p50', 'p99', 'speed', 'samples', 'p50 in its block'], rows, [1, 2, 3, 4])
+  return table(columns, rows, [1, 2, 3, 4, 6])
 }
 
 export function ratioTable(results: readonly RatioResult[]): string {
@@ -48,13 +52,6 @@ export function ratioTable(results: readonly RatioResult[]): string {
     ratio.pass === undefined ? '' : ratio.pass ? colours.green('pass') : colours.red('miss'),
   ])
   return table(['case', 'against', 'of', 'ratio', 'of all rounds', 'target', ''], rows, [3, 4, 5])
-}
-
-/** `share` of `cells`, in eighths of a cell. */
-export function bar(share: number, cells: number): string {
-  const eighths = Math.max(1, Math.round(Math.min(Math.max(share, 0), 1) * cells * 8))
-  const rest = eighths % 8
-  return '█'.repeat(eighths >> 3) + (rest === 0 ? '' : '▏▎▍▌▋▊▉'[rest - 1]!)
 }
 
 export function duration(ns: number): string {

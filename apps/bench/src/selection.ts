@@ -33,10 +33,10 @@ export function select({ entries, ratios }: Catalogue, filter: string | undefine
   const matches = matcher(entries, filter)
   const matched = new Set(entries.map((entry) => entry.case.id).filter(matches))
   if (matched.size === 0) {
-    const groups = [...new Set(entries.map((entry) => entry.case.id.split('/')[0]))].join(', ')
+    const groups = [...new Set(entries.map((entry) => entry.group))].join(', ')
     throw new SeamError(
       'USAGE',
-      `no case matches ${JSON.stringify(filter)}; there are the groups ${groups}, and --list prints every id`,
+      `no case matches ${JSON.stringify(filter)}; ids begin with the groups ${groups}, or with control, and --list prints every one`,
     )
   }
   const wanted = new Set(matched)
@@ -46,6 +46,14 @@ export function select({ entries, ratios }: Catalogue, filter: string | undefine
     for (const { candidate, control } of ratios) if (candidate === id) wanted.add(control)
   }
   return entries.filter((entry) => wanted.has(entry.case.id))
+}
+
+/** The entry with exactly this id. Throws `USAGE` where there is none, with what had to be left out. */
+export function findCase({ entries, dropped }: Catalogue, id: string): Entry {
+  const found = entries.find((entry) => entry.case.id === id)
+  if (found !== undefined) return found
+  const absent = dropped.map(({ arm, reason }) => `; left out: ${arm}, ${reason}`).join('')
+  throw new SeamError('USAGE', `there is no case ${id}; pnpm bench --list prints every id${absent}`)
 }
 
 function matcher(entries: readonly Entry[], filter: string): (id: string) => boolean {

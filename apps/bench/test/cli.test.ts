@@ -1,5 +1,8 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { readFileSync } from 'node:fs'
+import { mkdtemp, readFile, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { describe, expect, it, onTestFinished } from 'vitest'
 
@@ -80,7 +83,7 @@ describe('bench', () => {
   it('refuses a filter that matches nothing with the groups, and other bad arguments', async () => {
     const none = await bench('--filter', 'tensor')
     expect(none).toMatchObject({ code: 2, stdout: '' })
-    expect(none.stderr).toContain('groups control, codec, framing, transport, relay')
+    expect(none.stderr).toContain('groups codec, framing, transport, relay, or with control')
     expect(await bench('--time', '1')).toMatchObject({ code: 2 })
     expect(await bench('--colour')).toMatchObject({ code: 2 })
     const json = await bench('--filter', 'tensor', '--json')
@@ -92,6 +95,34 @@ describe('bench', () => {
     expect(code).toBe(0)
     for (const text of ['--filter', '--smoke', '--time', 'Exit status']) expect(stdout).toContain(text)
   })
+})
+
+describe('bench profile', () => {
+  it('writes a CPU profile of one case and prints where its time goes', async () => {
+    const file = join(await mkdtemp(join(tmpdir(), 'bench-profile-')), 'it.cpuprofile')
+    onTestFinished(() => rm(dirname(file), { recursive: true }))
+    const id = 'codec/f16/encode/256KiB'
+    const { code, stdout } = await bench('profile', id, '--time', '300', '--out', file, '--json')
+    const [record] = records(stdout)
+    expect({ code, ...record }).toMatchObject({ code: 0, type: 'profile', id, file })
+    // f16 is encoded in WebAssembly.
+    expect(record.functions.some(({ url }: { url: string }) => url.startsWith('wasm:'))).toBe(true)
+    expect(JSON.stringify(record.functions)).not.toContain(root)
+    const profile = JSON.parse(await readFile(file, 'utf8'))
+    expect(profile.samples.length).toBeGreaterThan(100)
+    expect(profile.nodes[0].callFrame.functionName).toBe('(root)')
+  })
+
+  it('refuses an id that there is not, a part of one too', async () => {
+    const { code, stderr } = await bench('profile', 'codec/f16')
+    expect(code).toBe(2)
+    expect(stderr).toContain('there is no case codec/f16')
+  })
+})
+
+it('bench --version is that of the package', async () => {
+  const { version } = JSON.parse(await readFile(new URL('../package.json', import.meta.url), 'utf8'))
+  expect(await bench('--version')).toMatchObject({ code: 0, stdout: `${version}\n` })
 })
 
 describe.skipIf(process.platform !== 'linux')('the processes of a run', () => {
@@ -124,6 +155,13 @@ describe.skipIf(process.platform !== 'linux')('the processes of a run', () => {
     child.kill(signal)
     expect(await ended).toMatchObject({ code: 130 })
     await until('no process', () => !pids.some(isAlive))
+  })
+
+  it('end in the midst of synchronous cases, which leave no turn of the loop by themselves', async () => {
+    const { child, ended } = start(['--filter', '^codec/f16/', '--time', '500'])
+    await new Promise((resolve) => child.stderr!.once('data', resolve)) // the estimate: cases begin
+    child.kill('SIGINT')
+    expect(await ended).toMatchObject({ code: 130 })
   })
 
   it('end by themselves when the one that started them is killed', async () => {

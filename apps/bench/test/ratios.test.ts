@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { ratioOf } from '../src/ratios.ts'
-import { median, quantile } from '../src/statistics.ts'
+import { median, quantile } from '../src/statistics/index.ts'
 
 describe('quantiles, type 7', () => {
   it('are linear between neighbours', () => {

@@ -2,7 +2,8 @@ import type { BenchCase } from '@seamline/conformance'
 import { SeamError } from '@seamline/core'
 import { describe, expect, it } from 'vitest'
 import { run } from '../src/commands/run.ts'
-import { bar, duration, speed } from '../src/report.ts'
+import { bar, spread, strip } from '../src/plot.ts'
+import { duration, speed } from '../src/report.ts'
 import { type Catalogue, entriesOf, select } from '../src/selection.ts'
 import type { Ui } from '../src/ui.ts'
 
@@ -44,6 +45,12 @@ describe('a run', () => {
     })
     expect(notes.join('\n')).toContain('group/bad: byte 3 is 4 [MISMATCH]')
     expect(records).toContainEqual(expect.objectContaining({ type: 'case', id: 'group/good' }))
+  })
+
+  it('counts one case as one', async () => {
+    const { notes, context } = listening()
+    await run(catalogue([plain('group/only')]), { smoke: true, time: 10 }, context)
+    expect(notes).toEqual(['1 case, about 1 s'])
   })
 
   it('prints a missed target and ends with 0', async () => {
@@ -90,7 +97,9 @@ describe('the selection', () => {
   })
 
   it('refuses what matches nothing, with the groups, and what is no expression', () => {
-    expect(() => ids('tensor')).toThrow(/no case matches "tensor"; there are the groups codec, control,/)
+    expect(() => ids('tensor')).toThrow(
+      /no case matches "tensor"; ids begin with the groups group, or with control,/,
+    )
     expect(() => ids('(')).toThrow(/--filter "\("/)
   })
 })
@@ -101,6 +110,18 @@ describe('tables', () => {
     expect(bar(0.5, 4)).toBe('██')
     expect(bar(3 / 32, 4)).toBe('▍')
     expect(bar(0, 4)).toBe('▏')
+  })
+
+  it('draw a cell for each round between the least and the most, at least a tenth apart', () => {
+    // Of 10 to 17 in seven steps; of 100 to 101 a hundredth is a tenth of the height: 0.7 of 7 steps.
+    expect(strip([10, 11, 12, 13, 14, 15, 16, 17])).toBe('▁▂▃▄▅▆▇█')
+    expect(strip([101, 100, 100.4, 105])).toBe('▂▁▁▅')
+    expect(strip([5, 5])).toBe('▁▁')
+    expect(strip([])).toBe('')
+  })
+
+  it('say how far rounds are apart', () => {
+    expect([spread([100, 103, 101]), spread([2, 3])]).toEqual(['+3.0 %', '+50 %'])
   })
 
   it('state units', () => {

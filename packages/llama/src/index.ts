@@ -5,6 +5,6 @@
  */
 export type { LlamaExecutorOptions, StageFacts } from './executor.ts'
 export { llamaExecutor } from './executor.ts'
-export { findLibraries } from './libraries.ts'
+export { findLibraries, llamaRelease } from './libraries.ts'
 export { dieWithParent, findAddon } from './native.ts'
 export type { Prebuild } from './prebuild.ts'

@@ -2,7 +2,7 @@ import { SPAN_RECORD_LENGTH } from '@seamline/core'
 import { metrics, type RunTrace } from '@seamline/profiler'
 import { chainOf, createUi, promptsOf, recordRun } from 'seamline/profile'
 import { ExitCode } from '../exit-codes.ts'
-import { pairedEstimate } from '../paired.ts'
+import { pairedEstimate } from '../statistics/index.ts'
 import type { Ui } from '../ui.ts'
 
 export interface LevelsOptions {

@@ -40,7 +40,7 @@ export async function run(
   ui.record({ type: 'environment', ...environment, timeMs: smoke ? 0 : time, dropped: catalogue.dropped })
   for (const { arm, reason } of catalogue.dropped) ui.note(`left out: ${arm}, ${reason}`)
   const estimate = createEstimate(entries, smoke ? undefined : time)
-  ui.note(`${entries.length} cases, about ${estimate.leftSeconds()} s`)
+  ui.note(`${casesText(entries.length)}, about ${timeText(estimate.leftSeconds())}`)
   printEnvironment(environment, ui)
 
   const done = new Map<string, CaseResult>()
@@ -52,7 +52,7 @@ export async function run(
         signal,
         timeMs: time,
         smoke,
-        onProgress: (text) => ui.progress(`about ${estimate.leftSeconds()} s left; ${text}`),
+        onProgress: (text) => ui.progress(`about ${timeText(estimate.leftSeconds())} left; ${text}`),
       },
     )
     estimate.done(block)
@@ -76,7 +76,7 @@ export async function run(
     }
   }
   report(catalogue.ratios, done, ui)
-  if (failures > 0) ui.note(`${failures} of ${entries.length} cases failed; their figures are left out`)
+  if (failures > 0) ui.note(`${failures} of ${casesText(entries.length)} failed, without figures`)
   return failures > 0 ? ExitCode.CHECK_FAILED : ExitCode.OK
 }
 
@@ -103,6 +103,14 @@ function createEstimate(entries: readonly Entry[], timeMs: number | undefined) {
     },
     leftSeconds: () => Math.ceil((factor * allMs - (performance.now() - startedMs)) / 1000),
   }
+}
+
+function casesText(count: number): string {
+  return count === 1 ? '1 case' : `${count} cases`
+}
+
+function timeText(seconds: number): string {
+  return seconds < 120 ? `${Math.max(seconds, 1)} s` : `${Math.ceil(seconds / 60)} min`
 }
 
 function printEnvironment(environment: Environment, ui: Ui): void {

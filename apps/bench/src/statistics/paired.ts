@@ -1,4 +1,6 @@
 import { SeamError } from '@seamline/core'
+import { quantile } from './quantiles.ts'
+import { sumShares } from './signed-rank.ts'
 
 /** What pairs of measurements say of their difference. */
 export interface PairedEstimate {
@@ -29,7 +31,7 @@ export function pairedEstimate(differences: readonly number[], confidence = 0.95
   averages.sort((a, b) => a - b)
   const { rank, achieved } = criticalRank(pairs, confidence)
   return {
-    center: median(averages),
+    center: quantile(averages, 0.5),
     low: averages[rank - 1]!,
     high: averages[averages.length - rank]!,
     confidence: achieved,
@@ -42,24 +44,10 @@ function criticalRank(
   pairs: number,
   confidence: number,
 ): { readonly rank: number; readonly achieved: number } {
-  const most = (pairs * (pairs + 1)) / 2
-  // Number of subsets of 1..n with each sum, as shares of 2^n.
-  let shares = new Float64Array(most + 1)
-  shares[0] = 1
-  for (let rank = 1; rank <= pairs; rank++) {
-    const next = new Float64Array(most + 1)
-    for (let sum = 0; sum <= most; sum++)
-      next[sum] = (shares[sum]! + (sum >= rank ? shares[sum - rank]! : 0)) / 2
-    shares = next
-  }
+  const shares = sumShares(Array.from({ length: pairs }, (_, i) => i + 1))
   let below = 0
   let rank = 0
   while (2 * (below + shares[rank]!) <= 1 - confidence) below += shares[rank++]!
   if (rank === 0) throw new SeamError('USAGE', `${pairs} pairs allow no interval of ${confidence}`)
   return { rank, achieved: 1 - 2 * below }
-}
-
-export function median(sorted: readonly number[]): number {
-  const middle = sorted.length >> 1
-  return sorted.length % 2 === 1 ? sorted[middle]! : (sorted[middle - 1]! + sorted[middle]!) / 2
 }

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { pairedEstimate } from '../src/paired.ts'
+import { pairedEstimate } from '../src/statistics/index.ts'
 
 describe('the paired estimate', () => {
   it('is that of the textbook', () => {
