@@ -20,6 +20,9 @@ export interface StoredTrace extends Omit<RunTrace, 'processes'> {
 export const MAX_PROCESSES = 1024
 const MAX_SEQUENCES = 65_536
 const MAX_COUNT = 1 << 24
+/** Tags of spans tell sequences below it apart: see `spanTag`. */
+const MAX_SEQUENCE = 2 ** 29 - 1
+const MAX_TOKEN_ID = 2 ** 31 - 1
 const MAX_TEXT = 1024
 const MAX_ARGUMENT = 65_536
 
@@ -56,9 +59,7 @@ export function parseTrace(text: string): StoredTrace {
 
 function countOrNull(value: unknown, path: string): number | null {
   if (value === null) return null
-  const count = integer(value, path)
-  if (count < 0) throw wrong(path, 'a count', value)
-  return count
+  return integer(value, path, 0)
 }
 
 function settings(value: unknown): RunSettings {
@@ -73,26 +74,26 @@ function settings(value: unknown): RunSettings {
     manifestSha256: at.text('manifestSha256'),
     engine: at.text('engine'),
     backend: at.text('backend'),
-    stages: at.count('stages', MAX_PROCESSES),
+    stages: at.positive('stages', MAX_PROCESSES),
     threads: at.count('threads', MAX_COUNT),
-    sequences: at.count('sequences', MAX_SEQUENCES),
-    rowsPerStep: at.count('rowsPerStep', MAX_SEQUENCES),
-    chunkTokens: at.count('chunkTokens', MAX_COUNT),
-    embedding: at.count('embedding', MAX_COUNT),
+    sequences: at.positive('sequences', MAX_SEQUENCES),
+    rowsPerStep: at.positive('rowsPerStep', MAX_SEQUENCES),
+    chunkTokens: at.positive('chunkTokens', MAX_COUNT),
+    embedding: at.positive('embedding', MAX_COUNT),
     transport: at.text('transport'),
     framing: at.text('framing'),
     codec: at.text('codec'),
     ...(link && {
       link: {
-        delayMs: link.number('delayMs'),
-        ...(link.has('bitsPerSecond') && { bitsPerSecond: link.number('bitsPerSecond') }),
+        delayMs: link.number('delayMs', 0),
+        ...(link.has('bitsPerSecond') && { bitsPerSecond: link.number('bitsPerSecond', 1) }),
       },
     }),
     paced: at.flag('paced'),
-    ...(injected && { injected: { place: injected.text('place'), delayNs: injected.number('delayNs') } }),
+    ...(injected && { injected: { place: injected.text('place'), delayNs: injected.number('delayNs', 0) } }),
     ...(at.has('severalHosts') && at.flag('severalHosts') && { severalHosts: true as const }),
     busyThreads: at.count('busyThreads', MAX_COUNT),
-    cores: at.count('cores', MAX_COUNT),
+    cores: at.positive('cores', MAX_COUNT),
   }
 }
 
@@ -102,11 +103,11 @@ function storedProcess(value: unknown, path: string): StoredProcess {
     name: at.text('name'),
     role: at.oneOf('role', ['coordinator', 'stage', 'relay'] as const),
     stage: at.integer('stage'),
-    layerFirst: at.integer('layerFirst'),
-    layerEnd: at.integer('layerEnd'),
+    layerFirst: at.integer('layerFirst', -1, MAX_COUNT),
+    layerEnd: at.integer('layerEnd', -1, MAX_COUNT),
     dropped: at.count('dropped'),
     peakRssBytes: at.count('peakRssBytes'),
-    spanCostNs: at.number('spanCostNs'),
+    spanCostNs: at.number('spanCostNs', 0),
     members: at.list('members', (member, memberPath) => {
       const of = fields(member, memberPath)
       return { bytes: of.count('bytes'), records: of.count('records') }
@@ -117,11 +118,11 @@ function storedProcess(value: unknown, path: string): StoredProcess {
 function sequence(value: unknown, path: string): SequenceTrace {
   const at = fields(value, path)
   return {
-    sequence: at.count('sequence'),
-    promptTokens: at.count('promptTokens'),
-    acceptedNs: at.integer('acceptedNs'),
-    emittedNs: at.list('emittedNs', integer),
-    tokens: at.list('tokens', integer),
+    sequence: at.count('sequence', MAX_SEQUENCE),
+    promptTokens: at.positive('promptTokens', MAX_COUNT),
+    acceptedNs: at.count('acceptedNs'),
+    emittedNs: at.list('emittedNs', stamp),
+    tokens: at.list('tokens', tokenId),
   }
 }
 
@@ -136,15 +137,13 @@ function fields(value: unknown, path: string) {
     has,
     get,
     text: (key: string) => text(get(key), named(key)),
-    integer: (key: string) => integer(get(key), named(key)),
-    count(key: string, most = Number.MAX_SAFE_INTEGER): number {
-      const count = integer(get(key), named(key))
-      if (count < 0 || count > most) throw wrong(named(key), `a count of at most ${most}`, count)
-      return count
-    },
-    number(key: string): number {
+    integer: (key: string, least?: number, most?: number) => integer(get(key), named(key), least, most),
+    count: (key: string, most?: number) => integer(get(key), named(key), 0, most),
+    positive: (key: string, most: number) => integer(get(key), named(key), 1, most),
+    number(key: string, least: number): number {
       const number = get(key)
-      if (typeof number !== 'number' || !Number.isFinite(number)) throw wrong(named(key), 'a number', number)
+      if (typeof number !== 'number' || !Number.isFinite(number) || number < least)
+        throw wrong(named(key), `a number of at least ${least}`, number)
       return number
     },
     flag(key: string): boolean {
@@ -166,11 +165,13 @@ function fields(value: unknown, path: string) {
   }
 }
 
+const CONTROL = /[\p{Cc}\p{Zl}\p{Zp}\p{Bidi_Control}]/u
+
 function text(value: unknown, path: string): string {
   if (typeof value !== 'string' || value.length > MAX_TEXT)
     throw wrong(path, `a string of at most ${MAX_TEXT} characters`, value)
-  // A terminal would obey them.
-  if (/\p{Cc}/u.test(value)) throw wrong(path, 'a string without control characters', value)
+  // A terminal would obey them, or show the text otherwise than it is.
+  if (CONTROL.test(value)) throw wrong(path, 'a string without control characters', value)
   return value
 }
 
@@ -179,14 +180,28 @@ function argument(value: unknown, path: string): string {
   throw wrong(path, `a string of at most ${MAX_ARGUMENT} characters`, value)
 }
 
-function integer(value: unknown, path: string): number {
-  if (!Number.isSafeInteger(value)) throw wrong(path, 'a whole number', value)
-  return value as number
+function integer(
+  value: unknown,
+  path: string,
+  least = Number.MIN_SAFE_INTEGER,
+  most = Number.MAX_SAFE_INTEGER,
+): number {
+  if (Number.isSafeInteger(value) && (value as number) >= least && (value as number) <= most)
+    return value as number
+  throw wrong(path, `a whole number from ${least} to ${most}`, value)
+}
+
+function stamp(value: unknown, path: string): number {
+  return integer(value, path, 0)
+}
+
+function tokenId(value: unknown, path: string): number {
+  return integer(value, path, 0, MAX_TOKEN_ID)
 }
 
 function wrong(path: string, expected: string, value: unknown): SeamError {
-  const shown = String(
-    typeof value === 'string' ? JSON.stringify(value.slice(0, 80)) : JSON.stringify(value),
-  ).slice(0, 64)
+  const shown = String(typeof value === 'string' ? JSON.stringify(value.slice(0, 80)) : JSON.stringify(value))
+    .slice(0, 64)
+    .replace(new RegExp(CONTROL, 'gu'), '?')
   return new SeamError('FILE', `trace.json: ${path} is ${shown}, not ${expected}; the record is damaged`)
 }

@@ -25,6 +25,9 @@ describe('checkTrace', () => {
     ['a stamp that is no number', 1, Number.NaN, /holds NaN/],
     ['endless bytes', 4, Number.POSITIVE_INFINITY, /holds Infinity/],
     ['an end before its begin', 2, -5, /goes from \d+ to -5 ns/],
+    ['a tag below zero', 3, -1, /has the tag -1/],
+    ['bytes below zero', 4, -1, /has -1 bytes/],
+    ['a port that is no link', 5, 9, /has the port 9/],
   ])('refuses a span with %s', (_, at, value, message) => {
     expect(() => checkTrace(withSpan(at, value))).toThrow(message)
   })
@@ -38,6 +41,10 @@ describe('checkTrace', () => {
     expect(() => checkTrace({ ...trace, processes: [coordinator, first, first] })).toThrow(/two of it/)
     expect(() => checkTrace({ ...trace, processes: [coordinator, { ...first, stage: 1e9 }] })).toThrow(
       /stage 1000000000/,
+    )
+    expect(() => checkTrace({ ...trace, processes: trace.processes.slice(1) })).toThrow(/0 coordinators/)
+    expect(() => checkTrace({ ...trace, processes: [coordinator, first] })).toThrow(
+      /1 stages, and settings.stages is 2/,
     )
     const [one] = trace.sequences as [RunTrace['sequences'][number]]
     expect(() => checkTrace({ ...trace, sequences: [one, one] })).toThrow(/is there twice/)

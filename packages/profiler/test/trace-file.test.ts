@@ -275,9 +275,24 @@ describe('damage', () => {
       [(json) => (json.sequences[0].emittedNs = { length: 1e9 }), 'emittedNs'],
       [(json) => (json.sequences[0].tokens = [0.5]), 'tokens[0] is 0.5'],
       [(json) => (json.processes = Array(1025).fill(json.processes[0])), 'more than 1024'],
+      [
+        (json) => (json.settings.stages = 1e9),
+        'settings.stages is 1000000000, not a whole number from 1 to 1024',
+      ],
+      [(json) => (json.settings.chunkTokens = 0), 'settings.chunkTokens is 0'],
+      [(json) => (json.settings.embedding = 1e15), 'settings.embedding is 1000000000000000'],
+      [(json) => (json.settings.link = { delayMs: -1 }), 'settings.link.delayMs is -1'],
+      [(json) => (json.processes[0].dropped = -1), 'dropped is -1'],
+      [(json) => (json.processes[0].name = 'x'.repeat(1025)), 'a string of at most 1024 characters'],
+      [(json) => (json.processes[0].name = '\u001b[31m'), 'a string without control characters'],
+      [(json) => (json.processes[0].name = 'a\u202eb'), 'name is "a?b", not a string without control'],
+      [(json) => (json.sequences[0].acceptedNs = -1e15), 'acceptedNs is -1000000000000000'],
+      [(json) => (json.sequences[0].sequence = 2 ** 29), 'sequence is 536870912'],
+      [(json) => (json.sequences[0].promptTokens = 0), 'promptTokens is 0'],
+      [(json) => (json.sequences[0].tokens[0] = -1), 'tokens[0] is -1'],
       // Promises more than its bytes can hold, and other than they hold.
       [(json) => (json.processes[0].members[0].records = 1e6), 'cannot hold 1000000 records'],
-      [(json) => json.processes[0].members[0].records--, 'damaged'],
+      [(json) => json.processes[0].members[0].records--, 'a part holds more than the'],
       [(json) => json.processes[0].members[0].records++, 'damaged'],
     ]
     for (const [change, text] of cases) {
