@@ -107,16 +107,27 @@ export function analyse(trace: RunTrace): Analysis {
 
 /**
  * Writes `summary.json`, `report.html` and the traces for other viewers into `dir`, each whole or not at all. Throws `FILE` where the folder
- * does not take them.
+ * does not take them, and the reason of `signal` between two of them.
  */
-export async function writeAnalysis(dir: string, trace: RunTrace, analysis: Analysis): Promise<void> {
-  const { alignment, attribution, summary } = analysis
-  await put(dir, 'summary.json', summaryJson(summary))
-  await put(dir, 'report.html', reportHtml(summary, reportData(trace, alignment, attribution)))
-  if (summary.missing.traces !== undefined) return
-  await put(dir, 'trace.perfetto.json', JSON.stringify(chromeTrace(trace, alignment, attribution)))
-  await put(dir, 'trace.speedscope.json', JSON.stringify(speedscope(trace, alignment)))
-  await put(dir, 'trace.otlp.json', JSON.stringify(otel(trace, alignment)))
+export async function writeAnalysis(
+  dir: string,
+  trace: RunTrace,
+  { alignment, attribution, summary }: Analysis,
+  signal?: AbortSignal,
+): Promise<void> {
+  const files: Record<string, () => string> = {
+    'summary.json': () => summaryJson(summary),
+    'report.html': () => reportHtml(summary, reportData(trace, alignment, attribution)),
+  }
+  if (summary.missing.traces === undefined) {
+    files['trace.perfetto.json'] = () => JSON.stringify(chromeTrace(trace, alignment, attribution))
+    files['trace.speedscope.json'] = () => JSON.stringify(speedscope(trace, alignment))
+    files['trace.otlp.json'] = () => JSON.stringify(otel(trace, alignment))
+  }
+  for (const [name, content] of Object.entries(files)) {
+    signal?.throwIfAborted()
+    await put(dir, name, content())
+  }
 }
 
 async function put(dir: string, name: string, content: string): Promise<void> {
@@ -150,7 +161,7 @@ export function printAnalysis(ui: Ui, { summary }: Analysis, dir: string): void 
       [1],
     ),
   )
-  if (attribution !== null) {
+  if (attribution !== null && attribution.decode.tokens > 0) {
     ui.print()
     const { decode } = attribution
     ui.print(
@@ -167,7 +178,7 @@ export function printAnalysis(ui: Ui, { summary }: Analysis, dir: string): void 
       ),
     )
     ui.print(
-      `without a name, of tokens after the first: ${decode.unattributedPct.toFixed(2)} % of all, median ${decode.unattributedMedianPct?.toFixed(2)} %, p95 ${decode.unattributedP95Pct?.toFixed(2)} % of a token`,
+      `without a name, of tokens after the first: ${percent(decode.unattributedPct)} of all, median ${percent(decode.unattributedMedianPct)}, p95 ${percent(decode.unattributedP95Pct)} of a token`,
     )
   }
   if (attribution !== null && attribution.first.tokens > 0) {
@@ -319,6 +330,10 @@ function range(a: number, b: number): string {
     : `${low.toFixed(1)} to ${high.toFixed(1)} % faster`
 }
 
+function percent(pct: number | null): string {
+  return pct === null || !Number.isFinite(pct) ? '—' : `${pct.toFixed(2)} %`
+}
+
 function shown(value: number, unit: MetricRow['unit']): string {
   switch (unit) {
     case 'ns':
@@ -346,7 +361,9 @@ function verdictOf(
   if (attribution === undefined)
     return { kind: 'NO ATTRIBUTION', text: 'the record does not allow one; see below.' }
   const totals = attributionTotals(attribution.tokens.filter(({ index }) => index > 0))
-  if ((totals.unattributedMedianPct ?? 100) > MOST_UNATTRIBUTED_PCT)
+  if (totals.unattributedMedianPct === null)
+    return { kind: 'NO ATTRIBUTION', text: 'no token after a first one was recorded.' }
+  if (totals.unattributedMedianPct > MOST_UNATTRIBUTED_PCT)
     return {
       kind: 'ATTRIBUTION INCOMPLETE',
       text: `${totals.unattributedMedianPct} % of a token has no name; no bottleneck is named.`,

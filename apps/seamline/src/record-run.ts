@@ -99,34 +99,28 @@ export async function record(
         : Math.min(prompts.length, stages) * facts.threads,
     cores: availableParallelism(),
   }
-  if (warmupTokens > 0) {
-    ui.progress('warming up')
-    const warmup = pipeline.generate({ ...request, prompt: prompts[0]!, maxTokens: warmupTokens })
-    for await (const _ of warmup) ui.progress('warming up')
-  }
-
   const instruments = processInstruments(ring)
-  ring.recording = level > 0
-  if (level > 0) {
-    instruments.start(level)
-    if (relayAddress !== undefined) await fetchSpans(relayAddress)
-    await pipeline.startTrace(level)
-    // Clocks are probed in a burst and recorders calibrated: none of that is part of the first request.
-    await sleep(SETTLE_MS, undefined, { signal })
-  }
   const sequences: SequenceTrace[] = []
   const parts: Part[] = []
   let wire: readonly (number | null)[] | undefined
 
-  async function take(): Promise<RunTrace> {
+  /** Drained already, while workers are still asked for what they recorded beside it. */
+  const held: Part[] = []
+
+  function drained(): Part {
     instruments.read()
     const { dropped } = ring
-    const own = ring.drain()
+    return { dropped, own: ring.drain(), stages: [], relay: undefined }
+  }
+
+  async function take(): Promise<RunTrace> {
+    held.push(drained())
     const stages = level === 0 ? [] : await pipeline.fetchTraces()
     const relay = level === 0 || relayAddress === undefined ? undefined : await fetchSpans(relayAddress)
-    const part = { dropped, own, stages, relay }
-    parts.push(part)
-    return assemble(false, [part])
+    const taken = held.splice(0)
+    taken.push({ own: new Float64Array(0), dropped: 0, stages, relay })
+    parts.push(...taken)
+    return assemble(false, taken)
   }
 
   function assemble(complete: boolean, from: readonly Part[]): RunTrace {
@@ -162,10 +156,25 @@ export async function record(
 
   // So that the record is there from the beginning, whatever ends it.
   options.onPart?.(assemble(false, []))
+  if (warmupTokens > 0) {
+    ui.progress('warming up')
+    const warmup = pipeline.generate({ ...request, prompt: prompts[0]!, maxTokens: warmupTokens })
+    for await (const _ of warmup) ui.progress('warming up')
+  }
+
+  ring.recording = level > 0
+  if (level > 0) {
+    instruments.start(level)
+    if (relayAddress !== undefined) await fetchSpans(relayAddress)
+    await pipeline.startTrace(level)
+    // Clocks are probed in a burst and recorders calibrated: none of that is part of the first request.
+    await sleep(SETTLE_MS, undefined, { signal })
+  }
   let taking = Promise.resolve()
+  let hasFailed = false
   const flush = async () => {
     const part = await take()
-    options.onPart?.(part)
+    if (!hasFailed) options.onPart?.(part)
   }
   const flushing = setInterval(() => {
     taking = taking.then(flush).catch(() => {}) // a fault of the run itself ends it elsewhere
@@ -200,19 +209,19 @@ export async function record(
     )
     const after = before === undefined ? undefined : await socketCounts()
     if (before !== undefined && after !== undefined) wire = wireBytes(links, before, after)
+    clearInterval(flushing)
+    await taking
+    await flush()
+    if (level > 0) await pipeline.startTrace(0)
   } catch (error) {
-    // Workers may be gone, and are not asked any more.
-    instruments.read()
-    const own = { dropped: ring.dropped, own: ring.drain(), stages: [], relay: undefined }
-    options.onPart?.(assemble(false, [own]))
+    // Workers may be gone, and are neither asked any more nor waited for.
+    hasFailed = true
+    options.onPart?.(assemble(false, [...held, drained()]))
     throw error
   } finally {
     clearInterval(flushing)
+    instruments.stop()
   }
-  await taking
-  await flush()
-  if (level > 0) await pipeline.startTrace(0)
-  instruments.stop()
   return assemble(true, parts)
 }
 

@@ -5,7 +5,7 @@ import { endianness } from 'node:os'
 import { dirname, join } from 'node:path'
 import { promisify } from 'node:util'
 import { constants, gunzip, gzip } from 'node:zlib'
-import { SeamError, SPAN_RECORD_LENGTH } from '@seamline/core'
+import { isSeamError, SeamError, SPAN_RECORD_LENGTH } from '@seamline/core'
 import type { ProcessTrace, RunTrace } from './trace.ts'
 import { MAX_PROCESSES, type Member, parseTrace, type StoredProcess, type StoredTrace } from './trace-json.ts'
 
@@ -72,7 +72,7 @@ export async function writeTrace(dir: string, trace: RunTrace): Promise<void> {
     await syncFolder(dirname(dir))
   } catch (error) {
     await rm(partial, { recursive: true, force: true })
-    throw SeamError.from(error, 'FILE')
+    throw unwritten(dir, error)
   }
 }
 
@@ -82,12 +82,12 @@ export async function writeTrace(dir: string, trace: RunTrace): Promise<void> {
  * Throws `FILE` for a folder that is not empty or cannot be made.
  */
 export async function traceWriter(dir: string): Promise<TraceWriter> {
-  await prepare(dir).catch((error: unknown) => Promise.reject(SeamError.from(error, 'FILE')))
+  await prepare(dir).catch((error: unknown) => Promise.reject(unwritten(dir, error)))
   let stored: StoredTrace | undefined
   let before: Promise<void> = Promise.resolve()
 
   function inOrder(work: () => Promise<void>): Promise<void> {
-    const done = before.then(work).catch((error: unknown) => Promise.reject(SeamError.from(error, 'FILE')))
+    const done = before.then(work).catch((error: unknown) => Promise.reject(unwritten(dir, error)))
     before = done
     done.catch(() => {}) // told again by the next call
     return done
@@ -228,6 +228,11 @@ async function writeTo(dir: string, stored: StoredTrace, spans: readonly Float64
     processes.push({ ...process, members })
   }
   await replaceJson(dir, { ...stored, processes })
+}
+
+function unwritten(dir: string, error: unknown): SeamError {
+  if (isSeamError(error)) return error
+  return new SeamError('FILE', `${dir} cannot be written: ${(error as Error).message}`, { cause: error })
 }
 
 function partialOf(dir: string): string {

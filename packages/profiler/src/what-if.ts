@@ -136,9 +136,10 @@ export function gate(model: ReplayModel, policy: ReplayPolicy, result: ReplayRes
 }
 
 function refusal(gates: readonly ReplayGate[]): string {
+  const shown = (pct: number) => (Number.isFinite(pct) ? `${pct.toFixed(1)} %` : '—')
   const found = gates.map(
     ({ policy, makespanErrorPct, tokenErrorP95Pct }) =>
-      `${policy} ${makespanErrorPct.toFixed(1)} % and ${tokenErrorP95Pct.toFixed(1)} %`,
+      `${policy} ${shown(makespanErrorPct)} and ${shown(tokenErrorP95Pct)}`,
   )
   return (
     `a replay of the recorded durations misses the makespan and the times of tokens (95th percentile) by ${found.join(', ')}; ` +

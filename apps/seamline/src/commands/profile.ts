@@ -1,9 +1,11 @@
+import { existsSync } from 'node:fs'
+import { rmdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type LinkFacts, SeamError } from '@seamline/core'
 import type { LayerRange } from '@seamline/gguf'
 import { checkTrace, type RunTrace, readTrace, traceWriter } from '@seamline/profiler'
 import { InvalidArgumentError, Option } from 'commander'
-import { analyse, printAnalysis, writeAnalysis } from '../analyse.ts'
+import { type Analysis, analyse, printAnalysis, writeAnalysis } from '../analyse.ts'
 import { type Chain, chainOf, promptsOf } from '../chain.ts'
 import { type Context, command, integer } from '../command.ts'
 import { ExitCode } from '../exit-codes.ts'
@@ -22,7 +24,6 @@ import { type RecordOptions, record, recordingRing, recordRun } from '../record-
 import { addRemoteOptions, joinedSettings, namedWorkers, type RemoteOptions } from '../remote.ts'
 import type { SeamSettings } from '../settings.ts'
 import { withTokenizer } from '../tokenizer.ts'
-import type { Ui } from '../ui.ts'
 import { layersOption } from './split.ts'
 
 interface ProfileOptions extends EngineOptions, SeamSettings, Omit<RemoteOptions, 'transport'> {
@@ -74,7 +75,7 @@ export function profileCommand() {
       new Option(
         '--prompt <text>',
         'instead of random tokens: a text, tokenized as part of each request',
-      ).conflicts([...['paced', 'read']]),
+      ).conflicts('paced'),
     )
     .option('--tokens <n>', 'new tokens of each sequence', integer(2), 128)
     .option('--warmup <n>', 'new tokens of a sequence before, which is not recorded', integer(0), 32)
@@ -91,7 +92,7 @@ export function profileCommand() {
       new Option(
         '--read <dir>',
         'analyse again what lies there, also of a run that was cut, and run nothing',
-      ).conflicts(['out', 'model', 'local', 'layers', 'paced', 'follow', 'manifest', 'workers', 'join']),
+      ),
     )
     .option('--follow', 'show the breakdown in the terminal while it runs')
     .addHelpText(
@@ -101,8 +102,16 @@ Starts fresh workers, or takes running ones (--join or --workers, with --manifes
 file of raw spans a process, summary.json, report.html (opens from disk), trace.perfetto.json (ui.perfetto.dev),
 trace.speedscope.json (speedscope.app) and trace.otlp.json.`,
     )
-  return addSecurityOptions(addPipelineOptions(addRemoteOptions(made)))
+  const whole = addSecurityOptions(addPipelineOptions(addRemoteOptions(made)))
+  const names = whole.options.map((option) => option.attributeName())
+  whole.options
+    .find((option) => option.attributeName() === 'read')
+    ?.conflicts(names.filter((name) => !BESIDE_READ.has(name)))
+  return whole
 }
+
+/** All that analysing a record takes; other options would run something. */
+const BESIDE_READ = new Set(['read', 'json', 'progress'])
 
 async function run(context: Context, options: ProfileOptions): Promise<ExitCode> {
   const { ui } = context
@@ -111,15 +120,7 @@ async function run(context: Context, options: ProfileOptions): Promise<ExitCode>
     const trace = await readTrace(options.read)
     checkTrace(trace)
     for (const loss of trace.losses) ui.warn(loss)
-    return finish(ui, options.read, trace).catch((error) => {
-      throw new SeamError(
-        'FILE',
-        `the record in ${options.read} cannot be analysed: ${(error as Error).message}`,
-        {
-          cause: error,
-        },
-      )
-    })
+    return finish(context, options.read, trace, true)
   }
   const remote = namedWorkers(options)
   const chain = remote === undefined ? await chainOf(context, options) : await remoteChain(options)
@@ -156,6 +157,7 @@ async function run(context: Context, options: ProfileOptions): Promise<ExitCode>
   return measure(undefined, promptsOf(k, promptTokens, vocabulary))
 
   async function measure(text: RecordOptions['text'], prompts: RecordOptions['prompts']): Promise<ExitCode> {
+    const isNew = !existsSync(out)
     const writer = await traceWriter(out)
     const live = options.follow === true ? followProfile(ui) : undefined
     const recording: Omit<RecordOptions, 'local'> = {
@@ -178,23 +180,51 @@ async function run(context: Context, options: ProfileOptions): Promise<ExitCode>
     ).catch(async (error) => {
       live?.end()
       const kept = await writer.flushed()
-      if (kept) ui.warn(`what was recorded until then is kept: seamline profile --read ${out}`)
+      if (kept) ui.warn(`partial record in ${out}: seamline profile --read ${out}`)
+      else if (isNew) await rmdir(out).catch(() => {}) // not empty: what is in it stays
       throw error
     })
     live?.end()
     await writer.finish(trace)
-    return finish(ui, out, trace)
+    return finish(context, out, trace, false)
   }
 }
 
-async function finish(ui: Ui, out: string, trace: RunTrace): Promise<ExitCode> {
+async function finish(
+  { ui, signal }: Context,
+  out: string,
+  trace: RunTrace,
+  isRead: boolean,
+): Promise<ExitCode> {
   ui.progress('analysing')
-  const analysis = analyse(trace)
-  await writeAnalysis(out, trace, analysis)
+  signal.throwIfAborted()
+  let analysis: Analysis
+  try {
+    analysis = endedBySignals(() => analyse(trace))
+  } catch (error) {
+    // A file that was read may say anything; one that was just recorded is at no fault.
+    if (!isRead) throw error
+    const why = `the record in ${out} cannot be analysed: ${(error as Error).message}`
+    throw new SeamError('FILE', why, { cause: error })
+  }
+  await writeAnalysis(out, trace, analysis, signal)
   ui.clear()
   printAnalysis(ui, analysis, out)
   ui.result({ out, ...analysis.summary })
   return ExitCode.OK
+}
+
+/** Work that keeps the event loop: handlers of signals would never be called, so that without any a signal ends the process. */
+function endedBySignals<T>(work: () => T): T {
+  const signals = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const
+  const handlers = signals.map((signal) => process.rawListeners(signal) as NodeJS.SignalsListener[])
+  for (const signal of signals) process.removeAllListeners(signal)
+  try {
+    return work()
+  } finally {
+    for (const [i, signal] of signals.entries())
+      for (const handler of handlers[i]!) process.on(signal, handler)
+  }
 }
 
 /** What is known of workers that run already. */
@@ -233,7 +263,7 @@ async function recordRemote(
   )
 }
 
-/** So many tokens are analysed within a minute, also of many sequences. */
+/** Tokens of all sequences; so many are analysed within half a minute on two cores, and a signal ends that at any time. */
 const MOST_TOKENS = 4096
 
 function milliseconds(text: string): number[] {
