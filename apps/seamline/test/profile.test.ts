@@ -1,7 +1,7 @@
-import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { SpanName } from '@seamline/core'
-import { readTrace } from '@seamline/profiler'
+import { SPAN_RECORD_LENGTH, SpanName } from '@seamline/core'
+import { readTrace, writeTrace } from '@seamline/profiler'
 import { describe, expect, it } from 'vitest'
 import { childrenOf, gone, hasStories, STORIES, scratchFolder, seamline, start } from './support.ts'
 
@@ -66,6 +66,12 @@ describe('a profile', () => {
     }
   })
 
+  it('of many sequences warns of nothing', async () => {
+    const args = ['profile', '--paced', '1,1', '--k', '12', '--tokens', '4', '--warmup', '0', '--json']
+    const { code, stderr } = await seamline([...args, '--out', join(folder, 'many')])
+    expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
+  })
+
   it('at level 0 has the figures of tokens and says why there is no more', async () => {
     const out = join(folder, 'level-0')
     const { stdout } = await seamline([...paced, '--level', '0', '--tokens', '12', '--out', out])
@@ -123,27 +129,84 @@ describe('a profile', () => {
       code: 2,
       stderr: expect.stringMatching(/64 sequences of 500 tokens are more than 4096/),
     })
-    const both = await seamline(['profile', '--read', folder, '--out', join(folder, 'x')])
-    expect(both).toMatchObject({
-      code: 2,
-      stderr: expect.stringMatching(/--read.*cannot be used with.*--out/),
+    for (const option of [
+      '--out x',
+      '--model x',
+      '--follow',
+      '--local 2',
+      '--k 2',
+      '--ctx 64',
+      '--codec f16',
+    ]) {
+      const both = await seamline(['profile', '--read', folder, ...option.split(' ')])
+      const stderr = expect.stringMatching(`--read.*cannot be used with.*${option.split(' ')[0]}`)
+      expect(both).toMatchObject({ code: 2, stderr })
+    }
+  })
+
+  it('says what is absent from a record without tokens, and writes no half of a file where it may not', async () => {
+    const out = join(folder, 'no-tokens')
+    await seamline([...paced, '--tokens', '4', '--warmup', '0', '--out', out])
+    const file = join(out, 'trace.json')
+    writeFileSync(file, JSON.stringify({ ...JSON.parse(readFileSync(file, 'utf8')), sequences: [] }))
+    const { code, stdout, stderr } = await seamline(['profile', '--read', out])
+    expect(code).toBe(0)
+    expect(stdout).toMatch(/no token after a first one/)
+    expect(stdout + stderr).not.toMatch(/null|undefined|NaN|Infinity/)
+
+    rmSync(join(out, 'report.html'))
+    mkdirSync(join(out, 'report.html', 'in the way'), { recursive: true })
+    const refused = await seamline(['profile', '--read', out])
+    expect(refused).toMatchObject({
+      code: 4,
+      stderr: expect.stringMatching(/no-tokens\/report\.html, \d+ B, cannot be written/),
+    })
+    expect(readdirSync(out).filter((name) => name.endsWith('.partial'))).toEqual([])
+    const inFile = await seamline(['profile', '--paced', '1,1', '--tokens', '4', '--out', join(file, 'x')])
+    expect(inFile).toMatchObject({
+      code: 4,
+      stderr: expect.stringMatching(/trace\.json\/x cannot be written: ENOTDIR/),
     })
   })
 
-  it('that is interrupted at once still leaves a record', async () => {
-    const out = join(folder, 'interrupted')
-    const run = start(['profile', '--paced', '20,20', '--tokens', '400', '--warmup', '0', '--out', out])
-    const deadline = Date.now() + 20_000
-    while (!existsSync(join(out, 'trace.json'))) {
-      if (Date.now() > deadline) throw new Error('nothing was written')
-      await new Promise((resolve) => setTimeout(resolve, 50))
-    }
-    run.kill('SIGINT')
-    const { code, stderr } = await run.finished
-    expect({ code, stderr }).toMatchObject({ code: 130, stderr: expect.stringContaining('--read') })
-    expect((await readTrace(out)).complete).toBe(false)
-    expect((await seamline(['profile', '--read', out, '--json'])).code).toBe(0)
+  it('of a record whose clocks do not fit together is that of a damaged file', async () => {
+    const out = join(folder, 'clocks')
+    await seamline([...paced, '--tokens', '4', '--warmup', '0', '--out', out])
+    const { losses: _, ...trace } = await readTrace(out)
+    const processes = trace.processes.map((process, i) => {
+      const spans = process.spans.slice()
+      for (let at = 0; i === 0 && at < spans.length; at += SPAN_RECORD_LENGTH)
+        if (spans[at] === SpanName.probe) spans[at + 4] = 0
+      return { ...process, spans }
+    })
+    const bad = join(folder, 'bad-clocks')
+    await writeTrace(bad, { ...trace, processes })
+    const { code, stderr } = await seamline(['profile', '--read', bad])
+    expect({ code, stderr }).toMatchObject({ code: 4, stderr: expect.stringContaining('cannot be analysed') })
   })
+
+  it.each(['SIGINT', 'SIGTERM', 'a worker that is killed'])(
+    'that ends early by %s leaves a record',
+    async (how) => {
+      const out = join(folder, how)
+      const run = start(['profile', '--paced', '20,20,20', '--tokens', '400', '--warmup', '0', '--out', out])
+      const deadline = Date.now() + 20_000
+      while (!existsSync(join(out, 'trace.json'))) {
+        if (Date.now() > deadline) throw new Error('nothing was written')
+        await new Promise((resolve) => setTimeout(resolve, 50))
+      }
+      await new Promise((resolve) => setTimeout(resolve, 1000))
+      if (how === 'SIGINT' || how === 'SIGTERM') run.kill(how)
+      else process.kill(childrenOf(run.pid)[0]!, 'SIGKILL')
+      const { code, stderr } = await run.finished
+      expect(code).toBe(how.startsWith('SIG') ? 130 : 3)
+      expect(stderr).toContain(`partial record in ${out}: seamline profile --read ${out}`)
+      expect((await readTrace(out)).complete).toBe(false)
+      const read = await seamline(['profile', '--read', out, '--json'])
+      const summary: Summary = JSON.parse(read.stdout)
+      expect({ code: read.code, kind: summary.verdict.kind }).toEqual({ code: 0, kind: 'PARTIAL' })
+    },
+  )
 
   it('that is killed in the middle leaves a record that can be read and says that it is partial', async () => {
     const out = join(folder, 'killed')

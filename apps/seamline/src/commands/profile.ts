@@ -122,6 +122,11 @@ async function run(context: Context, options: ProfileOptions): Promise<ExitCode>
     for (const loss of trace.losses) ui.warn(loss)
     return finish(context, options.read, trace, true)
   }
+  if (k * tokens > MOST_TOKENS)
+    throw new SeamError(
+      'LIMIT',
+      `${k} sequences of ${tokens} tokens are more than ${MOST_TOKENS}: analysing them would take minutes; lower --k or --tokens`,
+    )
   const remote = namedWorkers(options)
   const chain = remote === undefined ? await chainOf(context, options) : await remoteChain(options)
   const { vocabulary, settings } = chain
@@ -135,11 +140,6 @@ async function run(context: Context, options: ProfileOptions): Promise<ExitCode>
   if ('local' in chain && paced === undefined)
     warnOfThreads(ui, chain.local.stages.length, chain.local.engine.threads)
   const out = options.out ?? join(modelDir(), 'profiles', new Date().toISOString().replaceAll(':', '-'))
-  if (k * tokens > MOST_TOKENS)
-    throw new SeamError(
-      'LIMIT',
-      `${k} sequences of ${tokens} tokens are more than ${MOST_TOKENS}: analysing them would take minutes; lower --k or --tokens`,
-    )
   if (options.prompt !== undefined && chain.split !== undefined) {
     return withTokenizer(chain.split, (tokenizer) => {
       const promptIds = tokenizer.encode(options.prompt!)
