@@ -1,3 +1,6 @@
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { SeamError } from '@seamline/core'
 import { describe, expect, it } from 'vitest'
 import { type Comparison, comparisonOf } from '../src/compare/comparison.ts'
@@ -5,6 +8,7 @@ import { type Lock, lockIdOf, parseLock } from '../src/compare/lock.ts'
 import { planOf } from '../src/compare/plan.ts'
 import type { Environment } from '../src/environment.ts'
 import { type Guards, guardNames, type StoredRecord } from '../src/session/record.ts'
+import { distSha256 } from '../src/session/run-session.ts'
 import type { PlannedRun } from '../src/session/session.ts'
 import type { StoredSession } from '../src/session/store.ts'
 
@@ -242,5 +246,26 @@ describe('a lock', () => {
     expect(() => parseLock({ ...stored, surprise: 1 })).toThrow(/lock.surprise/)
     const design = { ...stored.design, pairs: { one: { pairs: 3, aaPairs: 8 } } }
     expect(() => parseLock({ ...stored, design })).toThrow(/lock.design.pairs.one.pairs.*from 6/)
+  })
+})
+
+describe('the hash of a build', () => {
+  it('is over its files, wherever the checkout lies', async () => {
+    const root = mkdtempSync(join(tmpdir(), 'builds-'))
+    try {
+      const dist = join(root, 'packages', 'x', 'dist')
+      mkdirSync(join(dist, 'native', 'build'), { recursive: true })
+      const empty = await distSha256(root).catch(() => '')
+      writeFileSync(join(dist, 'index.js'), 'one')
+      mkdirSync(join(root, 'apps'))
+      const one = await distSha256(root)
+      writeFileSync(join(dist, 'native', 'build', 'x.node'), 'not part of it')
+      writeFileSync(join(dist, 'index.js.map'), 'nor this')
+      expect(await distSha256(root)).toBe(one)
+      writeFileSync(join(dist, 'index.js'), 'two')
+      expect(new Set([empty, one, await distSha256(root)]).size).toBe(3)
+    } finally {
+      rmSync(root, { recursive: true, force: true })
+    }
   })
 })

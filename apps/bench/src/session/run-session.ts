@@ -174,7 +174,11 @@ export async function distSha256(root: string): Promise<string> {
       const dist = join(root, kind, name, 'dist')
       const files = await readdir(dist, { recursive: true, withFileTypes: true }).catch(() => [])
       for (const file of files) {
-        if (!file.isFile() || !/\.(js|wasm|node)$/.test(file.name) || file.parentPath.includes('/build'))
+        if (
+          !file.isFile() ||
+          !/\.(js|wasm|node)$/.test(file.name) ||
+          relative(dist, file.parentPath).includes('build')
+        )
           continue
         const path = join(file.parentPath, file.name)
         lines.push(`${relative(root, path)} ${sha256(await readFile(path))}`)
