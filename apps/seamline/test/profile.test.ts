@@ -1,7 +1,7 @@
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { SPAN_RECORD_LENGTH, SpanName } from '@seamline/core'
-import { readTrace, writeTrace } from '@seamline/profiler'
+import { type ProcessTrace, readTrace, writeTrace } from '@seamline/profiler'
 import { describe, expect, it } from 'vitest'
 import { childrenOf, gone, hasStories, STORIES, scratchFolder, seamline, start } from './support.ts'
 
@@ -167,6 +167,25 @@ describe('a profile', () => {
       code: 4,
       stderr: expect.stringMatching(/trace\.json\/x cannot be written: ENOTDIR/),
     })
+  })
+
+  it('with more spans than other viewers take leaves their files out and says so', async () => {
+    const out = join(folder, 'few')
+    await seamline([...paced, '--tokens', '4', '--warmup', '0', '--out', out])
+    const { losses: _, ...trace } = await readTrace(out)
+    const [coordinator, ...stages] = trace.processes as [ProcessTrace, ...ProcessTrace[]]
+    const spans = new Float64Array(SPAN_RECORD_LENGTH * 100_001)
+    spans.set(coordinator.spans)
+    const atNs = coordinator.spans[1]!
+    for (let at = coordinator.spans.length; at < spans.length; at += SPAN_RECORD_LENGTH)
+      spans.set([SpanName.memory, atNs, atNs, 0, 1, 0], at)
+    const many = join(folder, 'many-spans')
+    await writeTrace(many, { ...trace, processes: [{ ...coordinator, spans }, ...stages] })
+    const { code, stdout } = await seamline(['profile', '--read', many, '--json'])
+    expect(code).toBe(0)
+    expect(JSON.parse(stdout).missing.traces).toMatch(/\d{6} spans, more than 100000/)
+    expect(readdirSync(many).filter((name) => /perfetto|speedscope|otlp/.test(name))).toEqual([])
+    expect(existsSync(join(many, 'report.html'))).toBe(true)
   })
 
   it('of a record whose clocks do not fit together is that of a damaged file', async () => {
