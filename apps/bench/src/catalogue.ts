@@ -1,5 +1,6 @@
 import { codecEntries } from './arms/codec.ts'
 import { framingEntries } from './arms/framing.ts'
+import { pipelineEntries } from './arms/pipeline.ts'
 import { transportEntries } from './arms/transport.ts'
 import type { Peers } from './peers.ts'
 import type { Catalogue } from './selection.ts'
@@ -9,7 +10,7 @@ import { ratioSpecs } from './targets.ts'
 export async function createCatalogue(peers: Peers): Promise<Catalogue> {
   const framing = await framingEntries()
   const transport = transportEntries(peers)
-  const entries = [...codecEntries(), ...framing.entries, ...transport.entries]
+  const entries = [...codecEntries(), ...framing.entries, ...transport.entries, ...pipelineEntries()]
   const ids = new Set(entries.map((entry) => entry.case.id))
   return {
     entries,
