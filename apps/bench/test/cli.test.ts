@@ -83,7 +83,7 @@ describe('bench', () => {
   it('refuses a filter that matches nothing with the groups, and other bad arguments', async () => {
     const none = await bench('--filter', 'tensor')
     expect(none).toMatchObject({ code: 2, stdout: '' })
-    expect(none.stderr).toContain('groups codec, framing, transport, relay, or with control')
+    expect(none.stderr).toContain('groups codec, framing, transport, relay, pipeline, or with control')
     expect(await bench('--time', '1')).toMatchObject({ code: 2 })
     expect(await bench('--colour')).toMatchObject({ code: 2 })
     const json = await bench('--filter', 'tensor', '--json')
