@@ -1,5 +1,5 @@
-import { readdir, writeFile } from 'node:fs/promises'
-import { join } from 'node:path'
+import { writeFile } from 'node:fs/promises'
+import { basename, join, resolve } from 'node:path'
 import { SeamError } from '@seamline/core'
 import type { Command } from 'commander'
 import picomatch from 'picomatch'
@@ -10,11 +10,14 @@ import { type Comparison, comparisonOf } from '../compare/comparison.ts'
 import { type Lock, readLock } from '../compare/lock.ts'
 import { planOf } from '../compare/plan.ts'
 import { comparisonText } from '../compare/print.ts'
+import { type SessionUnder, sessionsIn } from '../compare/sessions.ts'
 import { analyserSha256 } from '../evidence/analyser.ts'
+import { neutral } from '../evidence/paths.ts'
 import { ExitCode } from '../exit-codes.ts'
+import { comparisonPage } from '../page/comparison-page.ts'
 import { derivedJson } from '../session/canonical.ts'
 import { type BuildPlace, runSession } from '../session/run-session.ts'
-import { readSession } from '../session/store.ts'
+import { readSession, type StoredSession } from '../session/store.ts'
 
 interface CompareOptions {
   readonly lock: string
@@ -49,11 +52,13 @@ async function compare(context: Context, options: CompareOptions): Promise<ExitC
   const lock = await readLock(options.lock)
   if (options.list === true) return list(context, lock, options.sessions)
   const dir = options.read ?? (await measure(context, lock, options))
-  const comparison = comparisonOf(lock, await readSession(dir))
+  const stored = await readSession(dir)
+  const comparison = comparisonOf(lock, stored)
   await writeFile(join(dir, 'comparison.json'), derivedJson(comparison))
+  await writeFile(join(dir, 'report.html'), await report(options, lock, stored, comparison))
   ui.record({ type: 'comparison', dir, ...comparison })
   ui.print(comparisonText(comparison))
-  ui.print(`\nkept in ${dir}`)
+  ui.print(`\nkept in ${dir}, with report.html`)
   return exitCodeOf(comparison)
 }
 
@@ -93,13 +98,36 @@ export async function checkChange(lock: Lock, base: string, head: string): Promi
   )
 }
 
+/** The page of a session, with all others under the lock; it holds no path of this machine. */
+async function report(
+  options: CompareOptions,
+  lock: Lock,
+  stored: StoredSession,
+  comparison: Comparison,
+): Promise<string> {
+  const { builds, startedAt } = stored.session
+  const name = basename(resolve(stored.dir))
+  const own: SessionUnder = { name, startedAt, builds, comparison, problem: null }
+  const others = await sessionsIn(lock, sessionsOf(lock, options.sessions))
+  const sessions = others.some((each) => each.name === name) ? others : [...others, own]
+  const command = ['pnpm', 'bench', 'compare', '--lock', neutral(resolve(options.lock))]
+  const revisions = ['base', 'head'].flatMap((build) => [`--${build}`, builds[build]?.commit ?? build])
+  const commands = [
+    [...command, ...revisions],
+    [...command, '--read', neutral(resolve(stored.dir))],
+  ]
+  return neutral(comparisonPage({ lock, stored, comparison, sessions, name, commands }))
+}
+
 async function list({ ui }: Context, lock: Lock, folder: string | undefined): Promise<ExitCode> {
-  const all = sessionsOf(lock, folder)
-  for (const name of (await readdir(all).catch(() => [])).sort()) {
-    const stored = await readSession(join(all, name))
-    const { verdict, reasons, rows } = comparisonOf(lock, stored)
-    const { builds, startedAt } = stored.session
-    ui.record({ type: 'session', name, startedAt, builds, verdict, reasons, primary: rows[0] })
+  for (const { name, startedAt, builds, comparison, problem } of await sessionsIn(
+    lock,
+    sessionsOf(lock, folder),
+  )) {
+    const verdict = comparison?.verdict ?? 'UNREADABLE'
+    const reasons = comparison?.reasons ?? [problem]
+    const primary = comparison?.rows[0] ?? null
+    ui.record({ type: 'session', name, startedAt, builds, verdict, reasons, primary })
     const commits = ['base', 'head'].map((build) => builds[build]?.commit.slice(0, 12)).join(' to ')
     ui.print(`${name}  ${commits}  ${verdict}${reasons.length === 0 ? '' : `: ${reasons[0]}`}`)
   }

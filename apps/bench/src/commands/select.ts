@@ -1,10 +1,12 @@
 import { stat, writeFile } from 'node:fs/promises'
-import { join } from 'node:path'
+import { join, resolve } from 'node:path'
 import { SeamError } from '@seamline/core'
 import type { Command } from 'commander'
 import { modelDir } from 'seamline/profile'
 import { type Context, command } from '../command.ts'
+import { neutral } from '../evidence/paths.ts'
 import { ExitCode } from '../exit-codes.ts'
+import { selectionPage } from '../page/selection-page.ts'
 import { injectors } from '../select/gains.ts'
 import {
   injectionPlan,
@@ -57,11 +59,14 @@ async function select(context: Context, options: SelectOptions, file: string): P
     ui.print(`\nkept in ${dir}`)
     return ExitCode.OK
   }
-  const selection = await choose(context, plan, options.cell!, dir, isNew)
+  const { selection, stored } = await choose(context, plan, options.cell!, dir, isNew)
   await writeFile(join(dir, 'selection.json'), derivedJson(selection))
+  const command = ['pnpm', 'bench', 'select', neutral(resolve(file)), '--cell', options.cell!]
+  const commands = [command, [...command, '--read', neutral(resolve(dir))]]
+  await writeFile(join(dir, 'report.html'), neutral(selectionPage({ plan, stored, selection, commands })))
   ui.record({ type: 'selection', dir, ...selection })
   ui.print(selectionText(selection))
-  ui.print(`\nkept in ${dir}`)
+  ui.print(`\nkept in ${dir}, with report.html`)
   return ExitCode.OK
 }
 
@@ -71,7 +76,7 @@ async function choose(
   cell: string,
   dir: string,
   isNew: boolean,
-): Promise<Selection> {
+): Promise<{ readonly selection: Selection; readonly stored: StoredSession }> {
   const selected = await made(context, join(dir, 'select'), selectionPlan(plan, cell), isNew)
   const first = selectionOf(plan, cell, selected, undefined)
   const winner = first.ranked.find(({ name }) => name === first.winner)
@@ -79,10 +84,11 @@ async function choose(
   const isOpen = winner !== undefined && first.verdict !== 'TIE'
   const injector = isOpen ? injectors[winner.category] : undefined
   const injected = join(dir, 'inject')
-  if (injector === undefined) return first
-  if (!isNew && (await stat(injected).catch(() => undefined)) === undefined) return first
+  const isTried = isNew || (await stat(injected).catch(() => undefined)) !== undefined
+  if (injector === undefined || !isTried) return { selection: first, stored: selected }
   const experiment = injectionPlan(plan, cell, injector.place, injector.stage)
-  return selectionOf(plan, cell, selected, await made(context, injected, experiment, isNew))
+  const delayed = await made(context, injected, experiment, isNew)
+  return { selection: selectionOf(plan, cell, selected, delayed), stored: selected }
 }
 
 /** Makes a session, or reads the one that is there and checks that it is of this plan. */

@@ -1,14 +1,13 @@
-import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { categoryGroups, categoryLabel, groupOf } from '../categories.ts'
 import { portName } from '../export-tracks.ts'
 import type { AttributionTotals, RunSummary } from '../summary.ts'
-import { fill, legend, patterns, placeOf, positionColumns, shareBar, waterfall } from './charts.ts'
-import { css } from './css.ts'
+import { fill, legend, placeOf, positionColumns, shareBar, waterfall } from './charts.ts'
 import type { ReportData } from './data.ts'
+import { clientFile, commandLine, numbersOf, pageHtml, type Section, table } from './document.ts'
 import { formatBytes, formatCount, formatNs, formatPct, formatUnit } from './format.ts'
-import { type Html, html, scriptJson, trusted } from './html.ts'
+import { type Html, html } from './html.ts'
 
 /**
  * The report of a run as one HTML file that opens from disk and requests nothing: style, scripts, uPlot and data are inside, and
@@ -16,26 +15,19 @@ import { type Html, html, scriptJson, trusted } from './html.ts'
  * `data-path` and `title`. Sections without data say why (`summary.missing`).
  */
 export function reportHtml(summary: RunSummary, data: ReportData): string {
-  const scripts = [uplotFile('uPlot.iife.min.js'), ...['tips.js', 'lanes.js', 'curves.js'].map(clientFile)]
-  const hashes = scripts.map((code) => `'sha256-${createHash('sha256').update(code).digest('base64')}'`)
-  const policy = `default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src ${hashes.join(' ')}; base-uri 'none'; form-action 'none'`
-  const sections = sectionsOf(summary, data)
-  const title = `${summary.settings.model}: ${summary.settings.stages} stages, ${summary.settings.sequences} in flight`
-  const page = html`<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><meta http-equiv="Content-Security-Policy" content="${trusted(policy.replaceAll('"', ''))}"><meta name="viewport" content="width=device-width,initial-scale=1"><meta name="generator" content="seamline"><link rel="icon" href="data:,"><title>${title}</title><style>${trusted(uplotFile('uPlot.min.css'))}${trusted(css)}</style></head>
-<body>${patterns}<header><h1>${title}</h1><p class="sub">${subtitle(summary)}</p>${summary.marks.map((mark) => html`<p class="mark" role="note">${mark}</p>`)}</header>
-<nav aria-label="Sections">${sections.map(([id, name]) => html`<a href="#${id}">${name}</a>`)}</nav>
-<main>${sections.map(([id, name, lead, body]) => html`<section id="${id}" aria-labelledby="${id}-h"><h2 id="${id}-h">${name}</h2>${lead !== '' && html`<p class="lead">${lead}</p>`}${body}</section>`)}</main>
-<footer>Times are on the last stage's clock. Hover over a number to see where it stands in summary.json; focus a chart and use the arrow keys to step through it.</footer>
-<div id="tip" role="status" aria-live="polite" hidden></div>
-<script type="application/json" id="data">${scriptJson(clientData(summary, data))}</script>
-${scripts.map((code, at) => (at === 0 ? html`<script>${trusted(code)}</script>` : html`<script type="module">${trusted(code)}</script>`))}
-</body></html>
-`
-  return page.html
+  return pageHtml({
+    title: `${summary.settings.model}: ${summary.settings.stages} stages, ${summary.settings.sequences} in flight`,
+    subtitle: subtitle(summary),
+    marks: summary.marks,
+    sections: sectionsOf(summary, data),
+    footer:
+      'Times are on the last stage’s clock. Hover over a number to see where it stands in summary.json; focus a chart and use the arrow keys to step through it.',
+    styles: [uplotFile('uPlot.min.css')],
+    scripts: [uplotFile('uPlot.iife.min.js')],
+    modules: ['lanes.js', 'curves.js'].map(clientFile),
+    data: clientData(summary, data),
+  })
 }
-
-type Section = readonly [id: string, name: string, lead: string, body: Html]
 
 function sectionsOf(summary: RunSummary, data: ReportData): readonly Section[] {
   const { attribution } = summary
@@ -147,17 +139,7 @@ function subtitle({ settings: s, complete }: RunSummary): string {
   return `${complete ? '' : 'Partial run · '}${s.startedAt} · ${s.engine}, ${s.backend}, ${s.threads} threads a stage · ${s.transport}, ${s.framing}, ${s.codec}${link}`
 }
 
-/** A number of the summary, with its place there. */
-function num(
-  value: number | null | undefined,
-  format: (value: number) => string,
-  path: string,
-  how = '',
-): Html {
-  if (value === null || value === undefined)
-    return html`<span class="n" title="summary.json: ${path}. Not measured.">—</span>`
-  return html`<span class="n" data-path="${path}" title="summary.json: ${path} = ${value}${how === '' ? '' : `. ${how}`}">${format(value)}</span>`
-}
+const num = numbersOf('summary.json')
 
 function verdict(summary: RunSummary): Html {
   const keys = ['tpot', 'throughput', 'ttft'].flatMap((name) => {
@@ -176,15 +158,6 @@ function verdict(summary: RunSummary): Html {
   return html`<div class="verdict"><div><p class="kind">${summary.verdict.kind}</p><p class="say">${summary.verdict.text}</p></div>
 <dl class="keys">${keys}${decode !== undefined && html`<div><dt>Unattributed</dt><dd>${num(decode.unattributedPct, formatPct, 'attribution.decode.unattributedPct', 'Sum over decode tokens / their wall time')}<small>median ${num(decode.unattributedMedianPct, formatPct, 'attribution.decode.unattributedMedianPct')}, p95 ${num(decode.unattributedP95Pct, formatPct, 'attribution.decode.unattributedP95Pct')}</small></dd></div>`}<div><dt>In flight</dt><dd>${num(summary.settings.sequences, formatCount, 'settings.sequences')}<small>on ${summary.settings.stages} stages</small></dd></div></dl>
 ${decode !== undefined && decode.tokens > 0 && shareBar(decode)}</div>`
-}
-
-function table(
-  name: string,
-  head: readonly (string | readonly [string])[],
-  rows: readonly Html[],
-  foot?: Html,
-): Html {
-  return html`<div class="wrap" tabindex="0" role="region" aria-label="${name}, a table that scrolls"><table><thead><tr>${head.map((column) => (typeof column === 'string' ? html`<th scope="col">${column}</th>` : html`<th scope="col" class="r">${column[0]}</th>`))}</tr></thead><tbody>${rows}</tbody>${foot !== undefined && html`<tfoot>${foot}</tfoot>`}</table></div>`
 }
 
 function metrics(summary: RunSummary): Html {
@@ -386,7 +359,7 @@ function clocks(summary: RunSummary): Html {
 
 function settings(summary: RunSummary): Html {
   const rows = Object.entries(summary.settings).filter(([name]) => name !== 'command')
-  return html`${summary.commands.map((command) => html`<pre tabindex="0">${command.map(shellWord).join(' ')}</pre>`)}<details><summary>Settings</summary>${table(
+  return html`${summary.commands.map((command) => html`<pre tabindex="0">${commandLine(command)}</pre>`)}<details><summary>Settings</summary>${table(
     'Settings',
     ['Setting', 'Value'],
     rows.map(
@@ -418,20 +391,8 @@ function clientData(summary: RunSummary, data: ReportData): unknown {
   }
 }
 
-function shellWord(word: string): string {
-  return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`
-}
-
 function sum(values: readonly number[]): number {
   return values.reduce((total, value) => total + value, 0)
-}
-
-/** Built beside this file; from the sources, the build's own output. */
-function clientFile(name: string): string {
-  return readFileSync(new URL(`../../dist/report/client/${name}`, import.meta.url), 'utf8').replace(
-    /^\/\/# sourceMappingURL=.*$/m,
-    '',
-  )
 }
 
 function uplotFile(name: string): string {
