@@ -6,6 +6,8 @@ import {
   SpanName,
   type SpanSink,
   type StageExecutor,
+  type Step,
+  type StepResult,
   type Transport,
 } from '@seamline/core'
 import type { WorkerOptions } from '@seamline/runtime'
@@ -161,8 +163,16 @@ export function slowWire(transport: Transport, delay: Injector): Transport {
   }
 }
 
-/** Computes longer: the stamps say so too. */
+/** Computes longer, and the next step waits for it as for the engine: the stamps say so too. */
 export function slowExecutor(executor: StageExecutor, delay: Injector, sink: SpanSink | null): StageExecutor {
+  let free: Promise<unknown> = Promise.resolve()
+  const slow = async (step: Step): Promise<StepResult> => {
+    const result = await executor.step(step)
+    await new Promise<void>((resolve) => delay.later(resolve))
+    const endNs = monotonicClock.nowNs()
+    sink?.span(SpanName.compute, result.computeStartNs, endNs, step.tag, 0)
+    return { ...result, computeEndNs: endNs, sampleEndNs: endNs, cpuWaitNs: 0 }
+  }
   return {
     get spec() {
       return executor.spec
@@ -171,12 +181,10 @@ export function slowExecutor(executor: StageExecutor, delay: Injector, sink: Spa
       return executor.freeSessions
     },
     openSession: (options) => executor.openSession(options),
-    async step(step) {
-      const result = await executor.step(step)
-      await new Promise<void>((resolve) => delay.later(resolve))
-      const endNs = monotonicClock.nowNs()
-      sink?.span(SpanName.compute, result.computeStartNs, endNs, step.tag, 0)
-      return { ...result, computeEndNs: endNs, sampleEndNs: endNs, cpuWaitNs: 0 }
+    step(step) {
+      const result = free.then(() => slow(step))
+      free = result.catch(() => {})
+      return result
     },
     abort: () => executor.abort(),
     close: () => executor.close(),
