@@ -102,6 +102,12 @@ function injectCommand(): Command {
     )
     .option('--delay <ms>', 'how long', wholeNumber(1, 1000), 5)
     .option('--runs <n>', 'undisturbed runs to compare with', wholeNumber(2, 50), 5)
+    .option(
+      '--k <n>',
+      'sequences in flight; above 1 what is predicted is compared (--paced)',
+      wholeNumber(1, 64),
+      1,
+    )
     .option('--tokens <n>', 'new tokens of each run', wholeNumber(8, 4096), 48)
     .option('--json', 'print JSON lines')
     .allowExcessArguments(false)

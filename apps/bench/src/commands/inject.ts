@@ -12,6 +12,7 @@ import {
 } from 'seamline/profile'
 import { ExitCode } from '../exit-codes.ts'
 import { colours, type Ui } from '../ui.ts'
+import { injectionPlaceOf, slopesOf, type Undisturbed, undisturbed } from './inject-slopes.ts'
 
 export interface InjectOptions {
   readonly model?: string
@@ -20,6 +21,8 @@ export interface InjectOptions {
   readonly delay: number
   readonly runs: number
   readonly tokens: number
+  /** Sequences in flight: with more than one, what is compared is what a replay predicts. */
+  readonly k: number
 }
 
 /** From the end of sampling to the caller, which is not part of a token's interval. */
@@ -60,6 +63,7 @@ export async function inject(
   options: InjectOptions,
   { ui, signal }: { readonly ui: Ui; readonly signal: AbortSignal },
 ): Promise<ExitCode> {
+  if (options.k > 1) return injectSeveral(options, { ui, signal })
   const chosen = options.place ?? places
   const baselines = new Map<string, PerToken[]>()
   let failed = 0
@@ -128,8 +132,60 @@ export async function inject(
   return failed === 0 ? ExitCode.OK : ExitCode.CHECK_FAILED
 }
 
+/**
+ * With several sequences in flight a delay is in part waited out beside others, so that it need not show up where it is: what a replay of
+ * undisturbed runs predicts for it is set against what it did.
+ */
+async function injectSeveral(
+  options: InjectOptions,
+  { ui, signal }: { readonly ui: Ui; readonly signal: AbortSignal },
+): Promise<ExitCode> {
+  if (options.paced === undefined)
+    throw new SeamError('USAGE', '--k above 1 takes --paced: stages that compute share the cores of one host')
+  const chosen = options.place ?? places.filter((place) => injectionPlaceOf(place) !== undefined)
+  for (const place of chosen)
+    if (injectionPlaceOf(place) === undefined)
+      throw new SeamError('USAGE', `nothing is predicted for ${place}: leave it out, or take --k 1`)
+  const baselines = new Map<string, Undisturbed[]>()
+  const rows: string[] = []
+  let [failed, confirmed] = [0, 0]
+  for (const place of chosen) {
+    const transport = place === 'relay' ? 'relay' : 'tcp'
+    const quiet = baselines.get(transport) ?? []
+    baselines.set(transport, quiet)
+    while (quiet.length < options.runs) {
+      ui.progress(`undisturbed run ${quiet.length + 1} of ${options.runs} over ${transport}`)
+      quiet.push(undisturbed(await record(options, transport, signal)))
+    }
+    ui.progress(`a delay of ${options.delay} ms in ${place}`)
+    const trace = await record(options, transport, signal, place)
+    const injectedNs = injectedPerToken(trace, place) / (TIMES[place] ?? 1)
+    const found = slopesOf(injectionPlaceOf(place)!, stageOf(place), injectedNs, trace, quiet)
+    const { predicted, measured, spread, outcome } = found
+    if (outcome === 'missed') failed += 1
+    if (outcome === 'confirmed') confirmed += 1
+    ui.record({
+      ...{ type: 'slope', place, transport, k: options.k, delayMs: options.delay, injectedNs, ...found },
+      runs: options.runs,
+    })
+    rows.push(
+      `${place.padEnd(15)} ${us(injectedNs)} ${[predicted, measured, spread].map((slope) => slope.toFixed(3).padStart(10)).join(' ')}  ` +
+        (outcome === 'missed' ? colours.red('MISSED') : outcome),
+    )
+  }
+  ui.print('place             injected  predicted   measured     spread')
+  for (const row of rows) ui.print(row)
+  ui.print(
+    `ns of TPOT (of open: of TTFT) for each ns of delay, ${options.k} sequences in flight; predicted by replays of ${options.runs} undisturbed runs, measured against them.`,
+  )
+  ui.print(
+    `Of ${chosen.length} predictions ${confirmed} are confirmed (within a tenth), ${chosen.length - confirmed - failed} are off by no more than the runs differ by themselves, ${failed} missed.`,
+  )
+  return failed === 0 ? ExitCode.OK : ExitCode.CHECK_FAILED
+}
+
 async function record(
-  { model, paced, delay, tokens }: InjectOptions,
+  { model, paced, delay, tokens, k }: InjectOptions,
   transport: string,
   signal: AbortSignal,
   place?: Place,
@@ -138,7 +194,7 @@ async function record(
     throw new SeamError('USAGE', 'give --model FILE, or --paced MS,MS,…')
   const chainOptions: ChainOptions = {
     ...(model === undefined ? { paced: paced! } : { model, local: 2 }),
-    ...{ transport, embedding: 2048, k: 1, liveness: 5000, progressDeadline: 60_000 },
+    ...{ transport, embedding: 2048, k, liveness: 5000, progressDeadline: 60_000 },
   }
   const context = { ui: createUi({ json: true, progress: false }), signal }
   const { local, vocabulary, settings } = await chainOf(context, chainOptions)
@@ -147,7 +203,7 @@ async function record(
       place === undefined
         ? local
         : { ...local, inject: { stage: stageOf(place), injection: { place, delayMs: delay } } },
-    prompts: promptsOf(1, 32, vocabulary),
+    prompts: promptsOf(k, 32, vocabulary),
     ...{ tokens, warmupTokens: 16, level: 1 },
     settings: { ...settings, command: ['bench', 'inject'], model: model ?? 'paced' },
   })
