@@ -78,7 +78,7 @@ describe('several sequences in one step', () => {
       const [first, second, third, fourth] = [0, 1, 2, 3].map((i) =>
         pipeline.generate(request(prompt(12, i), i === 1 ? 7 : 60, { sampler: SAMPLED })),
       )
-      const reading = [read(first!), read(second!), readUntilError(third!)] as const
+      const reading = [read(first!), read(second!), readUntilError(() => third!)] as const
       const tokens: number[] = []
       for await (const { token } of fourth!) {
         tokens.push(token)
@@ -253,7 +253,7 @@ it('a stage that refuses a rollback ends the sequence', async () => {
         },
       })
     const generation = pipeline.generate(request(prompt(9)))
-    const reading = readUntilError(generation)
+    const reading = readUntilError(() => generation)
     await expect(generation.rollback(0)).rejects.toMatchObject({ code: 'EXECUTOR' })
     expect((await reading).error).toMatchObject({ code: 'EXECUTOR', worker: 'worker-1' })
   })
@@ -292,7 +292,7 @@ describe('state', () => {
         { ...saved, states: [new Uint8Array(8), new Uint8Array(8)] },
         request([]),
       )
-      expect((await readUntilError(wrong)).error).toMatchObject({ code: 'EXECUTOR' })
+      expect((await readUntilError(() => wrong)).error).toMatchObject({ code: 'EXECUTOR' })
     })
   })
 })

@@ -26,7 +26,7 @@ async function act({ pipeline }: Cluster, what: Client): Promise<void> {
   })
   const expected = await unsplit(ids, maxTokens, SAMPLED)
   if (what.how === 'cancel' || what.how === 'abort') {
-    const reading = readUntilError(generation)
+    const reading = readUntilError(() => generation)
     for (let i = 0; i < what.after; i++) await turn()
     if (what.how === 'abort') controller.abort()
     await generation.cancel()

@@ -144,7 +144,7 @@ function kindOf(frame: Uint8Array): MessageKind | undefined {
 async function expectFault(cluster: Cluster, code: string | RegExp, names: RegExp): Promise<SeamError> {
   const expected = await unsplit(IDS, TOKENS)
   const request = { prompt: IDS, maxTokens: TOKENS, sampler: GREEDY, stopTokens: [] }
-  const { tokens, error } = await readUntilError(cluster.pipeline.generate(request))
+  const { tokens, error } = await readUntilError(() => cluster.pipeline.generate(request))
   expect(tokens).toEqual(expected.slice(0, tokens.length))
   expect(error, 'the fault went unnoticed').toBeDefined()
   expect(error!.code).toMatch(code)
@@ -207,7 +207,7 @@ describe('no token comes from a frame that was', () => {
         }
         const expected = await unsplit(IDS, TOKENS)
         const request = { prompt: IDS, maxTokens: TOKENS, sampler: GREEDY, stopTokens: [] }
-        const { tokens, error } = await readUntilError(cluster.pipeline.generate(request))
+        const { tokens, error } = await readUntilError(() => cluster.pipeline.generate(request))
         expect(tokens).toEqual(expected.slice(0, tokens.length))
         if (error === undefined) expect(tokens.length).toBe(TOKENS)
         else expect(flipped).toBe(true)
@@ -245,7 +245,7 @@ describe('a stage that does not get on', () => {
       pipeline: { progressMs: 2 * LIVENESS_MS },
     })
     const request = { prompt: prompt(5), maxTokens: 10, sampler: GREEDY, stopTokens: [] }
-    const { tokens, error } = await readUntilError(cluster.pipeline.generate(request))
+    const { tokens, error } = await readUntilError(() => cluster.pipeline.generate(request))
     expect(tokens.length).toBe(1)
     expect(error).toMatchObject({
       code: 'EXECUTOR',
@@ -285,7 +285,7 @@ it('a coordinator that vanishes leaves every cell free and the workers ready', a
   const cluster = await startWithProxy('prompts from the coordinator to worker-0', undefined, {
     fake: { computeMs: () => 2 },
   })
-  const running = readUntilError(
+  const running = readUntilError(() =>
     cluster.pipeline.generate({ prompt: IDS, maxTokens: 300, sampler: GREEDY, stopTokens: [] }),
   )
   await new Promise((resolve) => setTimeout(resolve, 40))

@@ -163,7 +163,7 @@ describe('a generation', () => {
     await withCluster({ ends: [2, 4, 6], fake: { maxSequences: 1 } }, async ({ pipeline, executors }) => {
       const free = () => executors.map(({ freeSessions }) => freeSessions)
       const cancelled = pipeline.generate(request(prompt(200), 100))
-      const reading = readUntilError(cancelled)
+      const reading = readUntilError(() => cancelled)
       await cancelled.cancel()
       expect((await reading).error?.code).toBe('ABORTED')
       expect(free()).toEqual([1, 1, 1])
@@ -172,7 +172,7 @@ describe('a generation', () => {
       expect(free()).toEqual([1, 1, 1])
 
       const controller = new AbortController()
-      const aborted = readUntilError(
+      const aborted = readUntilError(() =>
         pipeline.generate(request(prompt(200), 100, { signal: controller.signal })),
       )
       controller.abort()
@@ -184,7 +184,7 @@ describe('a generation', () => {
 
   it('ends at once when its pipeline closes, and so does every stage', async () => {
     const cluster = await startCluster({ ends: [3, 6], fake: { computeMs: () => 3 } })
-    const reading = readUntilError(cluster.pipeline.generate(request(prompt(200), 300)))
+    const reading = readUntilError(() => cluster.pipeline.generate(request(prompt(200), 300)))
     await new Promise((resolve) => setTimeout(resolve, 30))
     await cluster.pipeline.close()
     expect((await reading).error?.code).toBe('ABORTED')
@@ -214,7 +214,7 @@ describe('a generation', () => {
       const first = pipeline.generate(request(prompt(5), 100))
       const iterator = first[Symbol.asyncIterator]()
       await iterator.next()
-      const { error } = await readUntilError(pipeline.generate(request(prompt(5))))
+      const { error } = await readUntilError(() => pipeline.generate(request(prompt(5))))
       expect(error).toMatchObject({ code: 'BUSY', message: expect.stringMatching(/1 .*0 free/) })
       await first.cancel()
       expect(executors.map(({ freeSessions }) => freeSessions)).toEqual([1, 1])

@@ -155,13 +155,13 @@ export async function read(generation: Generation): Promise<number[]> {
   return tokens
 }
 
-/** What the iteration of `generation` ends with, and what it gave before. */
+/** What a generation ends with, and what it gave before; also what `start` throws, as a pipeline does that has failed already. */
 export async function readUntilError(
-  generation: Generation,
+  start: () => Generation,
 ): Promise<{ tokens: number[]; error: SeamError | undefined }> {
   const tokens: number[] = []
   try {
-    for await (const { token } of generation) tokens.push(token)
+    for await (const { token } of start()) tokens.push(token)
     return { tokens, error: undefined }
   } catch (error) {
     return { tokens, error: error as SeamError }
