@@ -23,7 +23,7 @@ export interface Undisturbed {
 export interface Slopes {
   readonly predicted: number
   readonly measured: number
-  /** From the least to the most: of what each undisturbed run predicts, and of what is measured against each of them. */
+  /** From the least to the most: of what undisturbed runs predict, of what is measured, and of undisturbed runs themselves. */
   readonly spread: number
   /** `confirmed`: apart by a tenth of the delay at most. `within the spread`: by more, but runs differ by as much without a delay. */
   readonly outcome: 'confirmed' | 'within the spread' | 'missed'
@@ -42,20 +42,25 @@ export function injectionPlaceOf(place: Place): InjectionPlace | undefined {
   return injectionPlaces.find((known) => known === place.replaceAll('-', ' '))
 }
 
+/** A run with a delay, and the mean of what its injector recorded. */
+export interface Delayed {
+  readonly trace: RunTrace
+  readonly injectedNs: number
+}
+
 /**
- * Sets what replays of `quiet` runs predict for a delay of `injectedNs` in `place` of `stage` against the run `trace` that had it. Throws
- * `PROTOCOL` where no replay repeats its run.
+ * Sets what replays of `quiet` runs predict for a delay in `place` of `stage` against the runs that had it. Throws `PROTOCOL` where no
+ * replay repeats its run, or has no such place.
  */
 export function slopesOf(
   place: InjectionPlace,
   stage: number,
-  injectedNs: number,
-  trace: RunTrace,
+  delayed: readonly Delayed[],
   quiet: readonly Undisturbed[],
 ): Slopes {
   const isOpen = place === 'open'
   const isOfStage = !isOpen && place !== 'emit' && place !== 'relay'
-  const found = callerTimes(trace)
+  const delayNs = median(delayed.map(({ injectedNs }) => injectedNs))
   const predicted: number[] = []
   const reasons: string[] = []
   for (const { model, processes } of quiet) {
@@ -65,8 +70,9 @@ export function slopesOf(
       continue
     }
     const where = isOfStage ? { process: processes[stage]! } : {}
-    const { tpotPerNs, ttftPerNs } = replayed.injectionSlope(place, { ...where, delayNs: injectedNs })
-    predicted.push(isOpen ? ttftPerNs : tpotPerNs)
+    const found = replayed.injectionSlope(place, { ...where, delayNs })
+    if (found.occasionsPerToken === 0) reasons.push(`the replay has no ${place}`)
+    else predicted.push(isOpen ? found.ttftPerNs : found.tpotPerNs)
   }
   if (predicted.length === 0)
     throw new SeamError(
@@ -74,16 +80,23 @@ export function slopesOf(
       `nothing can be predicted from ${quiet.length} undisturbed runs: ${reasons[0]}`,
     )
   const key = isOpen ? 'ttftNs' : 'tpotNs'
+  const before = median(quiet.map((run) => run[key]))
+  const after = delayed.map(({ trace, injectedNs }) => ({ ns: callerTimes(trace)[key], injectedNs }))
   return compareSlopes(
     predicted,
-    quiet.map((run) => (found[key] - run[key]) / injectedNs),
+    after.map(({ ns, injectedNs }) => (ns - before) / injectedNs),
+    width(quiet.map((run) => run[key])) / delayNs,
   )
 }
 
-/** Of slopes predicted by several runs, and measured against each of them. */
-export function compareSlopes(predictions: readonly number[], measurements: readonly number[]): Slopes {
+/** Of slopes predicted by several runs and measured by several; `quiet`: how far the runs without a delay are apart, as a slope. */
+export function compareSlopes(
+  predictions: readonly number[],
+  measurements: readonly number[],
+  quiet: number,
+): Slopes {
   const [predicted, measured] = [median(predictions), median(measurements)]
-  const spread = width(predictions) + width(measurements)
+  const spread = width(predictions) + width(measurements) + quiet
   const apart = Math.abs(measured - predicted)
   const outcome = apart <= TOLERANCE ? 'confirmed' : apart <= spread ? 'within the spread' : 'missed'
   return { predicted, measured, spread, outcome }

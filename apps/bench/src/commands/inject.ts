@@ -12,7 +12,7 @@ import {
 } from 'seamline/profile'
 import { ExitCode } from '../exit-codes.ts'
 import { colours, type Ui } from '../ui.ts'
-import { injectionPlaceOf, slopesOf, type Undisturbed, undisturbed } from './inject-slopes.ts'
+import { type Delayed, injectionPlaceOf, slopesOf, type Undisturbed, undisturbed } from './inject-slopes.ts'
 
 export interface InjectOptions {
   readonly model?: string
@@ -157,10 +157,16 @@ async function injectSeveral(
       ui.progress(`undisturbed run ${quiet.length + 1} of ${options.runs} over ${transport}`)
       quiet.push(undisturbed(await record(options, transport, signal)))
     }
-    ui.progress(`a delay of ${options.delay} ms in ${place}`)
-    const trace = await record(options, transport, signal, place)
-    const injectedNs = injectedPerToken(trace, place) / (TIMES[place] ?? 1)
-    const found = slopesOf(injectionPlaceOf(place)!, stageOf(place), injectedNs, trace, quiet)
+    const delayed: Delayed[] = []
+    while (delayed.length < options.runs) {
+      ui.progress(
+        `run ${delayed.length + 1} of ${options.runs} with a delay of ${options.delay} ms in ${place}`,
+      )
+      const trace = await record(options, transport, signal, place)
+      delayed.push({ trace, injectedNs: injectedPerToken(trace, place) / (TIMES[place] ?? 1) })
+    }
+    const injectedNs = median(delayed.map((run) => run.injectedNs))
+    const found = slopesOf(injectionPlaceOf(place)!, stageOf(place), delayed, quiet)
     const { predicted, measured, spread, outcome } = found
     if (outcome === 'missed') failed += 1
     if (outcome === 'confirmed') confirmed += 1
@@ -176,7 +182,7 @@ async function injectSeveral(
   ui.print('place             injected  predicted   measured     spread')
   for (const row of rows) ui.print(row)
   ui.print(
-    `ns of TPOT (of open: of TTFT) for each ns of delay, ${options.k} sequences in flight; predicted by replays of ${options.runs} undisturbed runs, measured against them.`,
+    `ns of TPOT (of open: of TTFT) for each ns of delay, ${options.k} sequences in flight; predicted by replays of ${options.runs} undisturbed runs, measured by as many with it.`,
   )
   ui.print(
     `Of ${chosen.length} predictions ${confirmed} are confirmed (within a tenth), ${chosen.length - confirmed - failed} are off by no more than the runs differ by themselves, ${failed} missed.`,
