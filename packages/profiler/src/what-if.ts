@@ -342,7 +342,8 @@ const injected: Readonly<Record<InjectionPlace, (cost: Cost) => boolean>> = {
   framing: ({ category, port }) => category === 'frame.encode' && ringOut.has(port),
   'sender queue': ({ category, port }) => category === 'send.queue' && ringOut.has(port),
   wire: ({ category, port }) => category === 'wire.first' && ringIn.has(port),
-  relay: ({ category }) => category === 'relay.queue',
+  // Time in the queue of an idle relay is no cost at all; each frame is written out once.
+  relay: ({ category }) => category === 'relay.out',
   // On arrival; what is charged to no port is the runtime's own way to the engine.
   'stage queue': ({ category, port }) => category === 'stage.queue' && port !== SpanPort.none,
   compute: ({ category }) => category === 'compute.device',
