@@ -1,11 +1,12 @@
 import { SeamError } from '@seamline/core'
 import { describe, expect, it } from 'vitest'
 import { type Comparison, comparisonOf } from '../src/compare/comparison.ts'
-import { type Lock, lockIdOf, parseLock } from '../src/compare/lock.ts'
+import { type Lock, lockIdOf, outsideOf, parseLock } from '../src/compare/lock.ts'
 import { planOf } from '../src/compare/plan.ts'
 import type { Environment } from '../src/environment.ts'
+import { parseCell } from '../src/session/cell.ts'
 import { type Guards, guardNames, type StoredRecord } from '../src/session/record.ts'
-import type { PlannedRun } from '../src/session/session.ts'
+import type { PlannedRun, Session } from '../src/session/session.ts'
 import type { StoredSession } from '../src/session/store.ts'
 
 const guards = Object.fromEntries(guardNames.map((name) => [name, `${name} of then`])) as Guards
@@ -55,7 +56,7 @@ function sessionOf(
     const at = { startedAt: '', endedAt: '', environment }
     const record = {
       format: 'seamline-run/1',
-      cell,
+      cell: lock.cells[run.cell]!,
       status: 'done',
       reason: null,
       ...at,
@@ -64,12 +65,37 @@ function sessionOf(
     } as const
     return [[run.number, { ...record, external: null, hasTrace: false, trace: undefined, ...changed }]]
   })
-  const builds = { base: { commit: 'a', dirty: false, distSha256: '1' } }
+  const base = { commit: 'a', dirty: false, distSha256: '1' }
+  const builds = { base, copy: base, head: { commit: 'b', dirty: false, distSha256: '2' } }
   return {
     dir: '',
     session: { plan, builds, environment, startedAt: '', endedAt: '', outcome: 'done', reason: null },
     records: new Map(records),
   }
+}
+
+/** A cell with two figures in each run: tokens a second of prefill, which is the primary metric, and of decode. */
+function externalLock(secondaries: Lock['secondaries']): Lock {
+  return lockOf({
+    cells: { one: parseCell({ executor: 'llama-rpc', model: 'a model' }, 'cell') },
+    primary: { cell: 'one', metric: 'prefill', minimumEffectPct: 3, alpha: 0.05 },
+    secondaries,
+    baseline: { one: { ...unmeasured, prefill: 100, time: null } },
+  })
+}
+
+function external(
+  lock: Lock,
+  figures: (run: PlannedRun) => [prefill: number, decode: number],
+): StoredSession {
+  return sessionOf(
+    lock,
+    () => 1,
+    (run) => {
+      const [prefillTokensPerSecond, decodeTokensPerSecond] = figures(run)
+      return { micro: null, external: { prefillTokensPerSecond, decodeTokensPerSecond, raw: null } }
+    },
+  )
 }
 
 /** `factor` times the base in B; everything else as the base, give or take a little. */
@@ -193,26 +219,77 @@ describe('a comparison', () => {
     })
   })
 
-  it('knows that more tokens a second are better', () => {
-    const rpc = { kind: 'pipeline', executor: 'llama-rpc' } as never
-    const lock = lockOf({
-      cells: { one: rpc },
-      primary: { cell: 'one', metric: 'prefill', minimumEffectPct: 3, alpha: 0.05 },
-      secondaries: [{ cell: 'one', metric: 'tpot' }],
-      baseline: { one: { ...unmeasured, prefill: 100, time: null } },
-    })
-    const external = (arm: string) => ({
-      prefillTokensPerSecond: arm === 'B' ? 110 : 100,
-      decodeTokensPerSecond: 20,
-      raw: null,
-    })
+  it('is invalid for runs of another plan or another cell, and for builds that no commit holds', () => {
+    const lock = lockOf()
+    const { dir, records, session } = sessionOf(lock, () => 1000)
+    const reasonsOf = (change: Partial<Session>) =>
+      comparisonOf(lock, { dir, records, session: { ...session, ...change } }).reasons
+    const { plan, builds } = session
+    expect(reasonsOf({})).toEqual([])
+    const other = lockOf({ createdAt: '2026-12-02T00:00:00.000Z' })
+    expect(reasonsOf({ plan: { ...plan, serves: other.lockId } })).toEqual([
+      `the session was made by another lock: ${other.lockId}`,
+    ])
+    const swapped = plan.runs.map((run) => (run.arm === 'A' ? { ...run, arm: 'B' } : run))
+    expect(reasonsOf({ plan: { ...plan, runs: swapped } })[0]).toMatch(/not those that follow from the lock/)
+    expect(reasonsOf({ builds: { ...builds, head: { ...builds.head!, dirty: true } } })).toEqual([
+      'not built from a commit alone: head',
+    ])
+    expect(reasonsOf({ builds: { ...builds, copy: builds.head! } })).toEqual([
+      'the copy of the base is another build',
+    ])
+    const longer = sessionOf(
+      lock,
+      () => 1000,
+      ({ number }) => (number === 5 ? { cell: { ...cell, timeMs: 51 } } : {}),
+    )
+    expect(comparisonOf(lock, longer).reasons).toEqual([
+      expect.stringMatching(/^cell differs, in run 5 .*"timeMs":51/),
+    ])
+  })
+
+  it('says what ranks and t both say, and nothing where they disagree', () => {
+    // Eleven of twelve a little faster, one much slower: ranks find it, the t interval reaches past 0.
+    const lock = lockOf()
     const found = comparisonOf(
       lock,
-      sessionOf(
-        lock,
-        () => 1,
-        ({ arm }) => ({ micro: null, external: external(arm) }),
-      ),
+      sessionOf(lock, ({ arm, pair }) => (arm !== 'B' ? 1000 : pair === 0 ? 1400 : 960 - 0.1 * pair!)),
+    )
+    const [row] = found.rows
+    expect(row).toMatchObject({
+      verdict: 'INCONCLUSIVE',
+      note: expect.stringMatching(/^ranks and t disagree/),
+    })
+    expect(row!.p).toBeCloseTo((2 * 70) / 4096, 8)
+    expect(row!.highPct).toBeLessThan(0)
+    expect(row!.tPct![2]).toBeGreaterThan(0)
+  })
+
+  it('concludes nothing from some of the pairs', () => {
+    const lock = externalLock([{ cell: 'one', metric: 'tpot' }])
+    const session = external(lock, ({ arm }) => (arm === 'B' ? [110, 22] : [100, 20]))
+    const [number] = session.session.plan.runs.filter(({ arm }) => arm === 'B').map(({ number }) => number)
+    const failed = { ...session.records.get(number!)!, status: 'failed', reason: 'why' } as const
+    const records = new Map([...session.records, [number!, failed]])
+    expect(comparisonOf(lock, { ...session, records }).rows.slice(0, 2)).toEqual([
+      expect.objectContaining({
+        pairs: 11,
+        verdict: 'INCONCLUSIVE',
+        note: expect.stringMatching(/11 of 12/),
+      }),
+      expect.objectContaining({
+        pairs: 11,
+        verdict: 'INCONCLUSIVE',
+        note: expect.stringMatching(/11 of 12/),
+      }),
+    ])
+  })
+
+  it('knows that more tokens a second are better', () => {
+    const lock = externalLock([{ cell: 'one', metric: 'tpot' }])
+    const found = comparisonOf(
+      lock,
+      external(lock, ({ arm }) => (arm === 'B' ? [110, 20] : [100, 20])),
     )
     expect(found.verdict).toBe('IMPROVED')
     expect(found.rows.map(({ metric, verdict }) => [metric, verdict])).toEqual([
@@ -220,6 +297,28 @@ describe('a comparison', () => {
       ['tpot', 'EQUIVALENT'],
       ...['ttft', 'throughput', 'peak_rss', 'bytes_per_token'].map((metric) => [metric, 'NOT MEASURED']),
     ])
+  })
+
+  it('adjusts secondaries among each other, and says where one would have been found alone', () => {
+    // Decode of B is better in 11 of 12 pairs and by far worse in one, whose rank is 12.
+    const slower = ({ arm, pair }: PlannedRun): [number, number] =>
+      arm !== 'B' ? [100, 20] : [100, pair === 0 ? 18.9 : 20 * (1.035 + 0.001 * pair!)]
+    const alone = externalLock([{ cell: 'one', metric: 'tpot' }])
+    const row = (lock: Lock) => comparisonOf(lock, external(lock, slower)).rows[1]!
+    const unadjusted = row(alone)
+    // Ways to have a rank sum of at most 12: partitions of 0 to 12 into different parts, 1 1 1 2 2 3 4 5 6 8 10 12 15, are 70 of 4096.
+    expect(unadjusted.p).toBeCloseTo((2 * 70) / 4096, 8)
+    expect(unadjusted.verdict).toBe('IMPROVED')
+    const both = externalLock([
+      { cell: 'one', metric: 'tpot' },
+      { cell: 'one', metric: 'ttft' },
+    ])
+    const adjusted = row(both)
+    expect(adjusted.p).toBeCloseTo((2 * 2 * 70) / 4096, 8)
+    expect(adjusted).toMatchObject({
+      verdict: 'INCONCLUSIVE',
+      note: expect.stringMatching(/^found alone, but not among all secondaries/),
+    })
   })
 })
 
@@ -242,5 +341,15 @@ describe('a lock', () => {
     expect(() => parseLock({ ...stored, surprise: 1 })).toThrow(/lock.surprise/)
     const design = { ...stored.design, pairs: { one: { pairs: 3, aaPairs: 8 } } }
     expect(() => parseLock({ ...stored, design })).toThrow(/lock.design.pairs.one.pairs.*from 6/)
+  })
+
+  it('allows what its globs match, whole folders and names that begin with a dot too', () => {
+    const { hypothesis } = lockOf()
+    const lock = lockOf({
+      hypothesis: { ...hypothesis, allowedPaths: ['packages/codecs/**', 'docs/*.md'] },
+    })
+    const inside = ['packages/codecs/src/f16.ts', 'packages/codecs/.hidden/a', 'docs/codecs.md']
+    const outside = ['packages/codecs-extra/a.ts', 'docs/deep/a.md', 'pnpm-lock.yaml', 'packages/core/a.ts']
+    expect(outsideOf(lock, [...inside, ...outside])).toEqual(outside)
   })
 })
