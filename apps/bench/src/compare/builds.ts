@@ -1,4 +1,4 @@
-import { execFile, spawn } from 'node:child_process'
+import { type ChildProcess, execFile, spawn } from 'node:child_process'
 import { mkdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { promisify } from 'node:util'
@@ -11,6 +11,8 @@ import { type BuildPlace, distSha256 } from '../session/run-session.ts'
 
 const buildLimitMs = 20 * 60_000
 const gitLimitMs = 60_000
+/** Less than what a command may take to tidy up. */
+const endMs = 5000
 const lastLines = 12
 
 /** What git prints in this repository. Rejects with `USAGE` and what git says. */
@@ -108,20 +110,32 @@ function benchOf(root: string): string {
   return join(root, 'apps', 'bench', 'dist', 'bin.js')
 }
 
-/** Runs to the end or rejects; an interruption ends it. */
+/** Runs to the end or rejects; an interruption ends it and all that it started. */
 function run({ signal }: Context, cwd: string, [file, ...args]: readonly string[]): Promise<void> {
   return new Promise((resolve, reject) => {
-    const child = spawn(file!, args, { cwd, stdio: ['ignore', 'pipe', 'pipe'], timeout: buildLimitMs })
+    // In a group of its own: what a package manager starts outlives it otherwise, and writes into a folder that is being removed.
+    const child = spawn(file!, args, { cwd, stdio: ['ignore', 'pipe', 'pipe'], detached: true })
     let said = ''
+    let force: NodeJS.Timeout | undefined
     for (const stream of [child.stdout, child.stderr]) {
       stream.setEncoding('utf8')
       stream.on('data', (text: string) => {
         said = (said + text).slice(-8000)
       })
     }
-    const stop = () => child.kill('SIGTERM')
+    const stop = () => {
+      endGroup(child, 'SIGTERM')
+      force ??= setTimeout(() => endGroup(child, 'SIGKILL'), endMs)
+    }
+    const limit = setTimeout(() => {
+      said += `\nno end within ${buildLimitMs / 60_000} min`
+      stop()
+    }, buildLimitMs)
+    if (signal.aborted) stop()
     signal.addEventListener('abort', stop, { once: true })
     const done = (failure: string | undefined) => {
+      clearTimeout(limit)
+      clearTimeout(force)
       signal.removeEventListener('abort', stop)
       if (signal.aborted) reject(signal.reason)
       else if (failure === undefined) resolve()
@@ -133,4 +147,12 @@ function run({ signal }: Context, cwd: string, [file, ...args]: readonly string[
     child.once('error', (error) => done(error.message))
     child.once('close', (code, by) => done(code === 0 ? undefined : `ended with ${code ?? by}`))
   })
+}
+
+function endGroup({ pid }: ChildProcess, signal: NodeJS.Signals): void {
+  try {
+    if (pid !== undefined) process.kill(-pid, signal)
+  } catch {
+    // It has ended.
+  }
 }
