@@ -1,9 +1,10 @@
-import { SeamError } from '@seamline/core'
+import { SeamError, SPAN_RECORD_LENGTH, SpanName } from '@seamline/core'
 import { describe, expect, it } from 'vitest'
 import { type Comparison, comparisonOf } from '../src/compare/comparison.ts'
 import { type Lock, lockIdOf, outsideOf, parseLock } from '../src/compare/lock.ts'
 import { planOf } from '../src/compare/plan.ts'
 import type { Environment } from '../src/environment.ts'
+import { goldenCommits, goldenLock, goldenRecord, goldenSession } from '../src/evidence/golden.ts'
 import { parseCell } from '../src/session/cell.ts'
 import { type Guards, guardNames, type StoredRecord } from '../src/session/record.ts'
 import type { PlannedRun, Session } from '../src/session/session.ts'
@@ -318,6 +319,67 @@ describe('a comparison', () => {
     expect(adjusted).toMatchObject({
       verdict: 'INCONCLUSIVE',
       note: expect.stringMatching(/^found alone, but not among all secondaries/),
+    })
+  })
+})
+
+describe('what is counted', () => {
+  /** All frames of the runs that `doubles` names have twice the bytes. */
+  async function bytesRow(doubles: (run: PlannedRun) => boolean) {
+    const golden = await goldenRecord()
+    const lock = goldenLock(golden, 'x')
+    const stored = goldenSession(golden, planOf(lock), goldenCommits)
+    const records = new Map(stored.records)
+    for (const run of stored.session.plan.runs.filter(doubles)) {
+      const record = records.get(run.number)!
+      const trace = record.trace!
+      const processes = trace.processes.map((process) => ({
+        ...process,
+        spans: process.spans.map((value, i, all) =>
+          i % SPAN_RECORD_LENGTH === 4 && all[i - 4] === SpanName.frameEncode ? 2 * value : value,
+        ),
+      }))
+      records.set(run.number, { ...record, trace: { ...trace, processes } })
+    }
+    return comparisonOf(lock, { ...stored, records }).rows.find(({ metric }) => metric === 'bytes_per_token')!
+  }
+
+  it('is compared as it is, without a test', async () => {
+    expect(await bytesRow(() => false)).toMatchObject({ verdict: 'EXACT', effectPct: 0, p: null })
+    expect(await bytesRow(({ arm }) => arm === 'B')).toMatchObject({ verdict: 'REGRESSED', effectPct: 100 })
+    expect(await bytesRow(({ build }) => build !== 'head')).toMatchObject({
+      verdict: 'IMPROVED',
+      effectPct: -50,
+    })
+  })
+
+  it('says nothing where runs of one revision differ', async () => {
+    const row = await bytesRow(({ arm, pair }) => arm === 'B' && pair === 2)
+    expect(row).toMatchObject({
+      verdict: 'INCONCLUSIVE',
+      note: expect.stringMatching(/not the same in every run/),
+    })
+  })
+})
+
+describe('a run whose spans cannot be evaluated', () => {
+  it('makes the session invalid, and is named', async () => {
+    const golden = await goldenRecord()
+    const lock = goldenLock(golden, 'x')
+    const stored = goldenSession(golden, planOf(lock), goldenCommits)
+    const record = stored.records.get(2)!
+    const trace = record.trace!
+    // The peer's stamps of its probes jump: no clock goes like that.
+    const processes = trace.processes.map((process) => ({
+      ...process,
+      spans: process.spans.map((value, i, all) =>
+        i % SPAN_RECORD_LENGTH === 4 && all[i - 4] === SpanName.probe ? 2 * value : value,
+      ),
+    }))
+    const records = new Map([...stored.records, [2, { ...record, trace: { ...trace, processes } }]])
+    expect(comparisonOf(lock, { ...stored, records })).toMatchObject({
+      verdict: 'INVALID',
+      reasons: expect.arrayContaining([expect.stringMatching(/^run 2 cannot be evaluated: no offset/)]),
     })
   })
 })

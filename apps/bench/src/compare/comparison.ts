@@ -1,3 +1,4 @@
+import { isSeamError } from '@seamline/core'
 import { roundedAll } from '../session/numbers.ts'
 import { type MetricName, type MetricValues, metricFacts } from '../session/record.ts'
 import type { StoredSession } from '../session/store.ts'
@@ -71,9 +72,17 @@ const byHolm = 'found alone, but not among all secondaries; '
 /** What a session says of a change, from the lock and the raw records alone: the same input gives the same result. */
 export function comparisonOf(lock: Lock, { session, records }: StoredSession): Comparison {
   const { primary, secondaries } = lock
-  const values = new Map([...records].map(([number, record]) => [number, metricValues(record)]))
   const guardDifferences = differences(lock, session.plan.runs, records)
   const reasons = reasonsAgainst(lock, session, records, guardDifferences)
+  const values = new Map<number, MetricValues>()
+  for (const [number, record] of records) {
+    try {
+      values.set(number, metricValues(record))
+    } catch (error) {
+      if (!isSeamError(error)) throw error
+      reasons.push(`run ${number} cannot be evaluated: ${error.message}`)
+    }
+  }
   const isInvalid = reasons.length > 0
 
   const wanted = [
