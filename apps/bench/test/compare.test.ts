@@ -1,89 +1,11 @@
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import { SeamError } from '@seamline/core'
+import { SeamError, SPAN_RECORD_LENGTH, SpanName } from '@seamline/core'
 import { describe, expect, it } from 'vitest'
-import { type Comparison, comparisonOf } from '../src/compare/comparison.ts'
-import { type Lock, lockIdOf, parseLock } from '../src/compare/lock.ts'
+import { comparisonOf } from '../src/compare/comparison.ts'
+import { type Lock, outsideOf, parseLock } from '../src/compare/lock.ts'
 import { planOf } from '../src/compare/plan.ts'
-import type { Environment } from '../src/environment.ts'
-import { type Guards, guardNames, type StoredRecord } from '../src/session/record.ts'
-import { distSha256 } from '../src/session/run-session.ts'
-import type { PlannedRun } from '../src/session/session.ts'
-import type { StoredSession } from '../src/session/store.ts'
-
-const guards = Object.fromEntries(guardNames.map((name) => [name, `${name} of then`])) as Guards
-const cell = { kind: 'micro', id: 'codec/f16/encode/16KiB', timeMs: 50 } as const
-const unmeasured = {
-  ...{ ttft: null, prefill: null, tpot: null, itl_p50: null, itl_p95: null },
-  ...{ throughput: null, peak_rss: null, bytes_per_token: null },
-}
-
-function lockOf(change: Partial<Lock> = {}): Lock {
-  const made: Omit<Lock, 'lockId'> = {
-    ...{ schema: 'seamline-lock/1', createdAt: '2026-12-01T00:00:00.000Z', commit: 'a'.repeat(40) },
-    bottleneck: { category: 'convert.encode', place: 'everywhere', planSha256: 'p', selectionSha256: 's' },
-    hypothesis: {
-      change: 'Something gets shorter.',
-      allowedPaths: ['packages/codecs/**'],
-      predictedPct: [-12, -8],
-    },
-    primary: { cell: 'one', metric: 'time', minimumEffectPct: 3, alpha: 0.05 },
-    secondaries: [],
-    design: {
-      ...{ order: 'ABBA', seed: 63, freshProcesses: true, cooldownMs: 0, stop: 'fixed-n' },
-      pairs: { one: { pairs: 12, aaPairs: 8 } },
-    },
-    ...{ cells: { one: cell }, guards: { one: guards }, baseline: { one: { ...unmeasured, time: 1000 } } },
-    analyserSha256: 'x',
-    ...change,
-  }
-  return { ...made, lockId: lockIdOf(made) }
-}
-
-/** Noise that adds up to nothing over four runs, so that medians are known. */
-const wobble = [1, 1.002, 0.999, 1.001]
-
-function sessionOf(
-  lock: Lock,
-  value: (run: PlannedRun) => number,
-  change: (run: PlannedRun) => Partial<StoredRecord> | null = () => ({}),
-): StoredSession {
-  const plan = planOf(lock)
-  const environment = {} as Environment
-  const records = plan.runs.flatMap((run): [number, StoredRecord][] => {
-    const changed = change(run)
-    if (changed === null) return []
-    const p50Ns = value(run)
-    const micro = { samples: 100, p50Ns, minNs: p50Ns, roundsNs: [p50Ns], bytes: null }
-    const at = { startedAt: '', endedAt: '', environment }
-    const record = {
-      format: 'seamline-run/1',
-      cell,
-      status: 'done',
-      reason: null,
-      ...at,
-      guards,
-      micro,
-    } as const
-    return [[run.number, { ...record, external: null, hasTrace: false, trace: undefined, ...changed }]]
-  })
-  const builds = { base: { commit: 'a', dirty: false, distSha256: '1' } }
-  return {
-    dir: '',
-    session: { plan, builds, environment, startedAt: '', endedAt: '', outcome: 'done', reason: null },
-    records: new Map(records),
-  }
-}
-
-/** `factor` times the base in B; everything else as the base, give or take a little. */
-function compared(factor: number, noise: readonly number[] = wobble): Comparison {
-  const lock = lockOf()
-  return comparisonOf(
-    lock,
-    sessionOf(lock, ({ arm, number }) => 1000 * (arm === 'B' ? factor : 1) * noise[number % noise.length]!),
-  )
-}
+import { goldenCommits, goldenLock, goldenRecord, goldenSession } from '../src/evidence/golden.ts'
+import type { PlannedRun, Session } from '../src/session/session.ts'
+import { cell, compared, external, externalLock, guards, lockOf, sessionOf } from './compare-fixture.ts'
 
 describe('the order of a comparison', () => {
   const { runs } = planOf(lockOf())
@@ -197,26 +119,77 @@ describe('a comparison', () => {
     })
   })
 
-  it('knows that more tokens a second are better', () => {
-    const rpc = { kind: 'pipeline', executor: 'llama-rpc' } as never
-    const lock = lockOf({
-      cells: { one: rpc },
-      primary: { cell: 'one', metric: 'prefill', minimumEffectPct: 3, alpha: 0.05 },
-      secondaries: [{ cell: 'one', metric: 'tpot' }],
-      baseline: { one: { ...unmeasured, prefill: 100, time: null } },
-    })
-    const external = (arm: string) => ({
-      prefillTokensPerSecond: arm === 'B' ? 110 : 100,
-      decodeTokensPerSecond: 20,
-      raw: null,
-    })
+  it('is invalid for runs of another plan or another cell, and for builds that no commit holds', () => {
+    const lock = lockOf()
+    const { dir, records, session } = sessionOf(lock, () => 1000)
+    const reasonsOf = (change: Partial<Session>) =>
+      comparisonOf(lock, { dir, records, session: { ...session, ...change } }).reasons
+    const { plan, builds } = session
+    expect(reasonsOf({})).toEqual([])
+    const other = lockOf({ createdAt: '2026-12-02T00:00:00.000Z' })
+    expect(reasonsOf({ plan: { ...plan, serves: other.lockId } })).toEqual([
+      `the session was made by another lock: ${other.lockId}`,
+    ])
+    const swapped = plan.runs.map((run) => (run.arm === 'A' ? { ...run, arm: 'B' } : run))
+    expect(reasonsOf({ plan: { ...plan, runs: swapped } })[0]).toMatch(/not those that follow from the lock/)
+    expect(reasonsOf({ builds: { ...builds, head: { ...builds.head!, dirty: true } } })).toEqual([
+      'not built from a commit alone: head',
+    ])
+    expect(reasonsOf({ builds: { ...builds, copy: builds.head! } })).toEqual([
+      'the copy of the base is another build',
+    ])
+    const longer = sessionOf(
+      lock,
+      () => 1000,
+      ({ number }) => (number === 5 ? { cell: { ...cell, timeMs: 51 } } : {}),
+    )
+    expect(comparisonOf(lock, longer).reasons).toEqual([
+      expect.stringMatching(/^cell differs, in run 5 .*"timeMs":51/),
+    ])
+  })
+
+  it('says what ranks and t both say, and nothing where they disagree', () => {
+    // Eleven of twelve a little faster, one much slower: ranks find it, the t interval reaches past 0.
+    const lock = lockOf()
     const found = comparisonOf(
       lock,
-      sessionOf(
-        lock,
-        () => 1,
-        ({ arm }) => ({ micro: null, external: external(arm) }),
-      ),
+      sessionOf(lock, ({ arm, pair }) => (arm !== 'B' ? 1000 : pair === 0 ? 1400 : 960 - 0.1 * pair!)),
+    )
+    const [row] = found.rows
+    expect(row).toMatchObject({
+      verdict: 'INCONCLUSIVE',
+      note: expect.stringMatching(/^ranks and t disagree/),
+    })
+    expect(row!.p).toBeCloseTo((2 * 70) / 4096, 8)
+    expect(row!.highPct).toBeLessThan(0)
+    expect(row!.tPct![2]).toBeGreaterThan(0)
+  })
+
+  it('concludes nothing from some of the pairs', () => {
+    const lock = externalLock([{ cell: 'one', metric: 'tpot' }])
+    const session = external(lock, ({ arm }) => (arm === 'B' ? [110, 22] : [100, 20]))
+    const [number] = session.session.plan.runs.filter(({ arm }) => arm === 'B').map(({ number }) => number)
+    const failed = { ...session.records.get(number!)!, status: 'failed', reason: 'why' } as const
+    const records = new Map([...session.records, [number!, failed]])
+    expect(comparisonOf(lock, { ...session, records }).rows.slice(0, 2)).toEqual([
+      expect.objectContaining({
+        pairs: 11,
+        verdict: 'INCONCLUSIVE',
+        note: expect.stringMatching(/11 of 12/),
+      }),
+      expect.objectContaining({
+        pairs: 11,
+        verdict: 'INCONCLUSIVE',
+        note: expect.stringMatching(/11 of 12/),
+      }),
+    ])
+  })
+
+  it('knows that more tokens a second are better', () => {
+    const lock = externalLock([{ cell: 'one', metric: 'tpot' }])
+    const found = comparisonOf(
+      lock,
+      external(lock, ({ arm }) => (arm === 'B' ? [110, 20] : [100, 20])),
     )
     expect(found.verdict).toBe('IMPROVED')
     expect(found.rows.map(({ metric, verdict }) => [metric, verdict])).toEqual([
@@ -224,6 +197,89 @@ describe('a comparison', () => {
       ['tpot', 'EQUIVALENT'],
       ...['ttft', 'throughput', 'peak_rss', 'bytes_per_token'].map((metric) => [metric, 'NOT MEASURED']),
     ])
+  })
+
+  it('adjusts secondaries among each other, and says where one would have been found alone', () => {
+    // Decode of B is better in 11 of 12 pairs and by far worse in one, whose rank is 12.
+    const slower = ({ arm, pair }: PlannedRun): [number, number] =>
+      arm !== 'B' ? [100, 20] : [100, pair === 0 ? 18.9 : 20 * (1.035 + 0.001 * pair!)]
+    const alone = externalLock([{ cell: 'one', metric: 'tpot' }])
+    const row = (lock: Lock) => comparisonOf(lock, external(lock, slower)).rows[1]!
+    const unadjusted = row(alone)
+    // Ways to have a rank sum of at most 12: partitions of 0 to 12 into different parts, 1 1 1 2 2 3 4 5 6 8 10 12 15, are 70 of 4096.
+    expect(unadjusted.p).toBeCloseTo((2 * 70) / 4096, 8)
+    expect(unadjusted.verdict).toBe('IMPROVED')
+    const both = externalLock([
+      { cell: 'one', metric: 'tpot' },
+      { cell: 'one', metric: 'ttft' },
+    ])
+    const adjusted = row(both)
+    expect(adjusted.p).toBeCloseTo((2 * 2 * 70) / 4096, 8)
+    expect(adjusted).toMatchObject({
+      verdict: 'INCONCLUSIVE',
+      note: expect.stringMatching(/^found alone, but not among all secondaries/),
+    })
+  })
+})
+
+describe('what is counted', () => {
+  /** All frames of the runs that `doubles` names have twice the bytes. */
+  async function bytesRow(doubles: (run: PlannedRun) => boolean) {
+    const golden = await goldenRecord()
+    const lock = goldenLock(golden, 'x')
+    const stored = goldenSession(golden, planOf(lock), goldenCommits)
+    const records = new Map(stored.records)
+    for (const run of stored.session.plan.runs.filter(doubles)) {
+      const record = records.get(run.number)!
+      const trace = record.trace!
+      const processes = trace.processes.map((process) => ({
+        ...process,
+        spans: process.spans.map((value, i, all) =>
+          i % SPAN_RECORD_LENGTH === 4 && all[i - 4] === SpanName.frameEncode ? 2 * value : value,
+        ),
+      }))
+      records.set(run.number, { ...record, trace: { ...trace, processes } })
+    }
+    return comparisonOf(lock, { ...stored, records }).rows.find(({ metric }) => metric === 'bytes_per_token')!
+  }
+
+  it('is compared as it is, without a test', async () => {
+    expect(await bytesRow(() => false)).toMatchObject({ verdict: 'EXACT', effectPct: 0, p: null })
+    expect(await bytesRow(({ arm }) => arm === 'B')).toMatchObject({ verdict: 'REGRESSED', effectPct: 100 })
+    expect(await bytesRow(({ build }) => build !== 'head')).toMatchObject({
+      verdict: 'IMPROVED',
+      effectPct: -50,
+    })
+  })
+
+  it('says nothing where runs of one revision differ', async () => {
+    const row = await bytesRow(({ arm, pair }) => arm === 'B' && pair === 2)
+    expect(row).toMatchObject({
+      verdict: 'INCONCLUSIVE',
+      note: expect.stringMatching(/not the same in every run/),
+    })
+  })
+})
+
+describe('a run whose spans cannot be evaluated', () => {
+  it('makes the session invalid, and is named', async () => {
+    const golden = await goldenRecord()
+    const lock = goldenLock(golden, 'x')
+    const stored = goldenSession(golden, planOf(lock), goldenCommits)
+    const record = stored.records.get(2)!
+    const trace = record.trace!
+    // The peer's stamps of its probes jump: no clock goes like that.
+    const processes = trace.processes.map((process) => ({
+      ...process,
+      spans: process.spans.map((value, i, all) =>
+        i % SPAN_RECORD_LENGTH === 4 && all[i - 4] === SpanName.probe ? 2 * value : value,
+      ),
+    }))
+    const records = new Map([...stored.records, [2, { ...record, trace: { ...trace, processes } }]])
+    expect(comparisonOf(lock, { ...stored, records })).toMatchObject({
+      verdict: 'INVALID',
+      reasons: expect.arrayContaining([expect.stringMatching(/^run 2 cannot be evaluated: no offset/)]),
+    })
   })
 })
 
@@ -247,25 +303,14 @@ describe('a lock', () => {
     const design = { ...stored.design, pairs: { one: { pairs: 3, aaPairs: 8 } } }
     expect(() => parseLock({ ...stored, design })).toThrow(/lock.design.pairs.one.pairs.*from 6/)
   })
-})
 
-describe('the hash of a build', () => {
-  it('is over its files, wherever the checkout lies', async () => {
-    const root = mkdtempSync(join(tmpdir(), 'builds-'))
-    try {
-      const dist = join(root, 'packages', 'x', 'dist')
-      mkdirSync(join(dist, 'native', 'build'), { recursive: true })
-      const empty = await distSha256(root).catch(() => '')
-      writeFileSync(join(dist, 'index.js'), 'one')
-      mkdirSync(join(root, 'apps'))
-      const one = await distSha256(root)
-      writeFileSync(join(dist, 'native', 'build', 'x.node'), 'not part of it')
-      writeFileSync(join(dist, 'index.js.map'), 'nor this')
-      expect(await distSha256(root)).toBe(one)
-      writeFileSync(join(dist, 'index.js'), 'two')
-      expect(new Set([empty, one, await distSha256(root)]).size).toBe(3)
-    } finally {
-      rmSync(root, { recursive: true, force: true })
-    }
+  it('allows what its globs match, whole folders and names that begin with a dot too', () => {
+    const { hypothesis } = lockOf()
+    const lock = lockOf({
+      hypothesis: { ...hypothesis, allowedPaths: ['packages/codecs/**', 'docs/*.md'] },
+    })
+    const inside = ['packages/codecs/src/f16.ts', 'packages/codecs/.hidden/a', 'docs/codecs.md']
+    const outside = ['packages/codecs-extra/a.ts', 'docs/deep/a.md', 'pnpm-lock.yaml', 'packages/core/a.ts']
+    expect(outsideOf(lock, [...inside, ...outside])).toEqual(outside)
   })
 })

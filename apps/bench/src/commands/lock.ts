@@ -11,7 +11,15 @@ import { planSha256, readPlan } from '../select/plan.ts'
 import type { Selection } from '../select/selection.ts'
 import { derivedJson, sha256 } from '../session/canonical.ts'
 import { parseCell } from '../session/cell.ts'
-import { type Guards, type MetricName, type MetricValues, metricNames } from '../session/record.ts'
+import {
+  type Guards,
+  guardNames,
+  type MetricName,
+  type MetricValues,
+  metricFacts,
+  metricNames,
+  type StoredRecord,
+} from '../session/record.ts'
 import { runSession, thisBuild } from '../session/run-session.ts'
 import { readSession } from '../session/store.ts'
 import { metricValues } from '../session/values.ts'
@@ -80,7 +88,17 @@ async function lock(context: Context, options: LockOptions): Promise<ExitCode> {
       `there is no cell ${unknown}; there are ${Object.keys(subject.cells).join(', ')}`,
     )
   const cells = Object.fromEntries(names.map((name) => [name, subject.cells[name]!]))
+  if (metricFacts[subject.metric].exact)
+    throw new SeamError(
+      'USAGE',
+      `${metricFacts[subject.metric].label} is a guard: a change that alters it is another protocol, not a faster one`,
+    )
   const { guards, baseline } = await recorded(context, cells, place)
+  const primary = { cell: subject.cell, metric: subject.metric }
+  for (const { cell, metric } of [primary, ...(options.secondary ?? [])]) {
+    if (baseline[cell]![metric] === null)
+      throw new SeamError('USAGE', `runs of ${cell} do not measure ${metric}: there is nothing to compare`)
+  }
   const made: Omit<Lock, 'lockId'> = {
     ...{ schema: 'seamline-lock/1', createdAt: new Date().toISOString(), commit: place.build.commit },
     bottleneck: subject.bottleneck,
@@ -89,12 +107,7 @@ async function lock(context: Context, options: LockOptions): Promise<ExitCode> {
       allowedPaths: options.allow,
       predictedPct: options.predicted ?? null,
     },
-    primary: {
-      cell: subject.cell,
-      metric: subject.metric,
-      minimumEffectPct: options.mde,
-      alpha: options.alpha,
-    },
+    primary: { ...primary, minimumEffectPct: options.mde, alpha: options.alpha },
     secondaries: options.secondary ?? [],
     design: {
       ...{
@@ -189,7 +202,7 @@ async function recorded(
         .flatMap(({ number }) => records.get(number) ?? [])
       const failed = own.find(({ status }) => status === 'failed')
       if (failed !== undefined) throw new SeamError('EXECUTOR', `a run of ${cell} failed: ${failed.reason}`)
-      guards[cell] = own[0]!.guards!
+      guards[cell] = commonGuards(cell, own)
       const values = own.map(metricValues)
       baseline[cell] = Object.fromEntries(
         metricNames.map((metric) => {
@@ -202,6 +215,18 @@ async function recorded(
   } finally {
     await rm(dir, { recursive: true, force: true })
   }
+}
+
+/** What differs from run to run of one build can guard nothing. */
+function commonGuards(cell: string, records: readonly StoredRecord[]): Guards {
+  const [first, ...others] = records.map(({ guards }) => guards!)
+  const loose = guardNames.find((name) => others.some((guards) => guards[name] !== first![name]))
+  if (loose !== undefined)
+    throw new SeamError(
+      'MISMATCH',
+      `${loose} differs among ${records.length} runs of ${cell} by the same build: such a cell cannot be compared`,
+    )
+  return first!
 }
 
 function secondary(value: string, before: NonNullable<LockOptions['secondary']> = []) {

@@ -1,15 +1,11 @@
+import { isSeamError } from '@seamline/core'
 import { roundedAll } from '../session/numbers.ts'
-import {
-  guardNames,
-  type MetricName,
-  type MetricValues,
-  metricFacts,
-  type StoredRecord,
-} from '../session/record.ts'
+import { type MetricName, type MetricValues, metricFacts } from '../session/record.ts'
 import type { StoredSession } from '../session/store.ts'
 import { metricValues } from '../session/values.ts'
 import { holm, median, pairedEstimate, pairedT, signedRankP } from '../statistics/index.ts'
 import type { Lock } from './lock.ts'
+import { differences, type GuardDifference, reasonsAgainst } from './validity.ts'
 
 export type Verdict = 'IMPROVED' | 'REGRESSED' | 'EQUIVALENT' | 'INCONCLUSIVE' | 'EXACT' | 'NOT MEASURED'
 
@@ -44,14 +40,6 @@ export interface ComparisonRow {
   readonly aaPairsPct: readonly number[]
 }
 
-export interface GuardDifference {
-  readonly run: number
-  readonly arm: string
-  readonly guard: string
-  readonly locked: string
-  readonly found: string
-}
-
 export interface Comparison {
   readonly format: 'seamline-comparison/1'
   readonly lockId: string
@@ -79,23 +67,21 @@ const families: readonly MetricName[] = [
 /** Within this of the figure that the lock recorded, the machine counts as the same. */
 const baselinePct = 10
 const leastPairs = 6
+const byHolm = 'found alone, but not among all secondaries; '
 
 /** What a session says of a change, from the lock and the raw records alone: the same input gives the same result. */
 export function comparisonOf(lock: Lock, { session, records }: StoredSession): Comparison {
   const { primary, secondaries } = lock
-  const values = new Map([...records].map(([number, record]) => [number, metricValues(record)]))
-  const reasons: string[] = []
-  const missing = session.plan.runs.filter(({ number }) => !records.has(number))
-  const failed = [...records].filter(([, { status }]) => status === 'failed')
   const guardDifferences = differences(lock, session.plan.runs, records)
-  if (session.outcome !== 'done')
-    reasons.push(`the session was not brought to its end: ${session.reason ?? session.outcome}`)
-  if (missing.length > 0) reasons.push(`${missing.length} of ${session.plan.runs.length} runs have no record`)
-  if (failed.length > 0)
-    reasons.push(`${failed.length} runs failed, run ${failed[0]![0]} first: ${failed[0]![1].reason}`)
-  for (const guard of new Set(guardDifferences.map((each) => each.guard))) {
-    const { run, arm, locked, found } = guardDifferences.find((each) => each.guard === guard)!
-    reasons.push(`${guard} differs, in run ${run} (${arm}) first: ${found} instead of ${locked}`)
+  const reasons = reasonsAgainst(lock, session, records, guardDifferences)
+  const values = new Map<number, MetricValues>()
+  for (const [number, record] of records) {
+    try {
+      values.set(number, metricValues(record))
+    } catch (error) {
+      if (!isSeamError(error)) throw error
+      reasons.push(`run ${number} cannot be evaluated: ${error.message}`)
+    }
   }
   const isInvalid = reasons.length > 0
 
@@ -122,7 +108,8 @@ export function comparisonOf(lock: Lock, { session, records }: StoredSession): C
   const adjusted = holm(family.map(({ ab }) => pOf(ab) ?? 1))
   const rows = measured.map((each): ComparisonRow => {
     const p = each.role === 'secondary' ? adjusted[family.indexOf(each)]! : pOf(each.ab)
-    return rowOf(each, p, primary.minimumEffectPct, primary.alpha)
+    const planned = lock.design.pairs[each.cell]!.pairs
+    return rowOf(each, planned, p, primary.minimumEffectPct, primary.alpha)
   })
 
   const main = rows[0]!
@@ -141,12 +128,13 @@ export function comparisonOf(lock: Lock, { session, records }: StoredSession): C
     changed.push(
       `the base is at ${percent((main.a / locked - 1) * 100)} of what the lock recorded; ${baselinePct} % are allowed`,
     )
+  const failed = [...records.values()].filter(({ status }) => status === 'failed').length
   const state = isInvalid ? 'INVALID' : changed.length > 0 ? 'ENV-CHANGED' : 'VALID'
   return roundedAll({
     ...({ format: 'seamline-comparison/1', lockId: lock.lockId, session: state } as const),
     reasons: [...reasons, ...changed],
     verdict: state === 'VALID' ? main.verdict : state,
-    ...{ rows, guardDifferences, runs: session.plan.runs.length, failed: failed.length },
+    ...{ rows, guardDifferences, runs: session.plan.runs.length, failed },
     builds: Object.fromEntries(
       Object.entries(session.builds).map(([name, { commit, distSha256 }]) => [name, { commit, distSha256 }]),
     ),
@@ -203,6 +191,7 @@ function rowOf(
     ab: readonly Pair[]
     aa: readonly Pair[]
   },
+  planned: number,
   p: number | null,
   minimumEffectPct: number,
   alpha: number,
@@ -229,26 +218,11 @@ function rowOf(
       verdict: 'NOT MEASURED',
       note: 'such runs do not measure it',
     }
-  if (exact) {
-    const counts = (side: 'first' | 'second') => [...new Set(ab.map((pair) => pair[side]))]
-    const [a, b] = [counts('first'), counts('second')]
-    const isSame = a.length === 1 && b.length === 1 && a[0] === b[0]
-    const note = isSame ? 'the same count in every run' : `A ${a.join(', ')}; B ${b.join(', ')}`
-    const pct = isSame ? { effectPct: 0, lowPct: 0, highPct: 0 } : {}
-    return {
-      ...base,
-      ...none,
-      ...pct,
-      ...medians,
-      ...shown,
-      verdict: isSame ? 'EXACT' : 'INCONCLUSIVE',
-      note,
-    }
-  }
-  if (ab.length < leastPairs) {
-    const note = `${ab.length} pairs; ${leastPairs} are the least for an interval`
-    return { ...base, ...none, ...medians, ...shown, verdict: 'INCONCLUSIVE', note }
-  }
+  const partly =
+    ab.length < planned ? `measured in ${ab.length} of ${planned} pairs; those left may be of one kind` : null
+  if (exact && partly === null) return { ...base, ...none, ...medians, ...shown, ...countsOf(ab, better) }
+  if (exact || ab.length < leastPairs)
+    return { ...base, ...none, ...medians, ...shown, verdict: 'INCONCLUSIVE', note: partly }
   const estimate = pairedEstimate(logs(ab), 1 - alpha)
   const [effectPct, lowPct, highPct] = [estimate.center, estimate.low, estimate.high].map(toPct) as [
     number,
@@ -258,16 +232,18 @@ function rowOf(
   const t = pairedT(logs(ab), 1 - alpha)
   const tPct = [toPct(t.mean), toPct(t.low), toPct(t.high)] as const
   const sign = (low: number, high: number) => (low > 0 ? 1 : high < 0 ? -1 : 0)
-  const rankSign = p !== null && p > alpha ? 0 : sign(lowPct, highPct)
-  const tSign = sign(tPct[1], tPct[2])
+  const [rankSign, tSign] = [sign(lowPct, highPct), sign(tPct[1], tPct[2])]
+  const isWithin = (low: number, high: number) => low > -minimumEffectPct && high < minimumEffectPct
   const detectable = `an effect beyond ${((highPct - lowPct) / 2).toFixed(2)} % would have been found`
   const { verdict, note } = ((): Pick<ComparisonRow, 'verdict' | 'note'> => {
-    if (rankSign !== 0 && tSign === rankSign && Math.abs(effectPct) >= minimumEffectPct)
+    if (partly !== null) return { verdict: 'INCONCLUSIVE', note: partly }
+    const isFound = rankSign !== 0 && p !== null && p <= alpha
+    if (isFound && tSign === rankSign && Math.abs(effectPct) >= minimumEffectPct)
       return { verdict: rankSign > 0 === (better === 'higher') ? 'IMPROVED' : 'REGRESSED', note: null }
-    if (lowPct > -minimumEffectPct && highPct < minimumEffectPct)
+    if (isWithin(lowPct, highPct) && isWithin(tPct[1], tPct[2]))
       return { verdict: 'EQUIVALENT', note: `within ${minimumEffectPct} % either way` }
-    const disagree = rankSign !== tSign ? 'ranks and t disagree; ' : ''
-    return { verdict: 'INCONCLUSIVE', note: `${disagree}${detectable}` }
+    const why = rankSign !== tSign ? 'ranks and t disagree; ' : rankSign !== 0 && !isFound ? byHolm : ''
+    return { verdict: 'INCONCLUSIVE', note: `${why}${detectable}` }
   })()
   return {
     ...{
@@ -285,27 +261,29 @@ function rowOf(
   }
 }
 
+/** What is counted is compared as it is, without a test: any two runs of a revision must agree. */
+function countsOf(
+  ab: readonly Pair[],
+  better: 'lower' | 'higher',
+): Pick<ComparisonRow, 'verdict' | 'note'> & Partial<ComparisonRow> {
+  const counts = (side: keyof Pair) => [...new Set(ab.map((pair) => pair[side]))]
+  const [a, b] = [counts('first'), counts('second')]
+  if (a.length > 1 || b.length > 1)
+    return {
+      verdict: 'INCONCLUSIVE',
+      note: `not the same in every run: A ${a.join(', ')}; B ${b.join(', ')}`,
+    }
+  const effectPct = 100 * (b[0]! / a[0]! - 1)
+  const exactly = { effectPct, lowPct: effectPct, highPct: effectPct }
+  if (effectPct === 0) return { ...exactly, verdict: 'EXACT', note: 'the same count in every run' }
+  const isBetter = effectPct > 0 === (better === 'higher')
+  return { ...exactly, verdict: isBetter ? 'IMPROVED' : 'REGRESSED', note: 'counted, not estimated' }
+}
+
 function aaOf(pairs: readonly Pair[], alpha: number): ComparisonRow['aa'] {
   if (pairs.length < leastPairs) return null
   const { center, low, high } = pairedEstimate(logs(pairs), 1 - alpha)
   return { pairs: pairs.length, effectPct: toPct(center), lowPct: toPct(low), highPct: toPct(high) }
-}
-
-function differences(
-  { guards, cells }: Lock,
-  runs: StoredSession['session']['plan']['runs'],
-  records: ReadonlyMap<number, StoredRecord>,
-): GuardDifference[] {
-  return runs.flatMap(({ number, arm, cell }) => {
-    const found = records.get(number)?.guards
-    const locked = guards[cell]
-    if (cells[cell] === undefined || locked === undefined)
-      return [{ run: number, arm, guard: 'cell', locked: Object.keys(cells).join(', '), found: cell }]
-    if (found == null) return []
-    return guardNames
-      .filter((guard) => found[guard] !== locked[guard])
-      .map((guard) => ({ run: number, arm, guard, locked: locked[guard], found: found[guard] }))
-  })
 }
 
 function middle(values: readonly number[]): number | null {

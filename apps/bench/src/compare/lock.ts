@@ -1,5 +1,6 @@
 import { readFile } from 'node:fs/promises'
 import { SeamError } from '@seamline/core'
+import picomatch from 'picomatch'
 import { canonicalJson, sha256 } from '../session/canonical.ts'
 import {
   asObject,
@@ -82,6 +83,13 @@ export function lockIdOf(lock: Omit<Lock, 'lockId'>): string {
   return sha256(canonicalJson(rest))
 }
 
+/** Those of `paths` that no glob of the lock allows to differ. */
+export function outsideOf({ hypothesis }: Lock, paths: readonly string[]): string[] {
+  const isAllowed = picomatch([...hypothesis.allowedPaths], { dot: true })
+  return paths.filter((path) => !isAllowed(path))
+}
+
+/** Throws as {@link parseLock}, and `FILE` for a file that cannot be read. */
 export async function readLock(file: string): Promise<Lock> {
   let value: unknown
   try {

@@ -157,7 +157,7 @@ export function guardTables(cells: ReadonlyMap<string, readonly GuardRow[]>): Ht
           const first = differing[0]
           const found = [...new Set(differing.map((each) => each.found))]
           const at = `guards[${JSON.stringify(cell)}].${guard}`
-          return html`<tr><td>${guard}</td><td>${badge(state)}${first !== undefined && html` run ${first.run} (${first.arm}) first`}</td><td class="long">${guardText('lock.json', at, locked)}</td><td class="long">${found.length === 0 ? 'the same' : found.map((each, i) => html`${i > 0 && ', '}${guardText(file, 'guardDifferences', each)}`)}</td><td class="r"><span title="${file}: guardDifferences; runs/*/run.json: guards.${guard}">${differing.length === 0 ? runs : `${differing.length} of ${runs}`}</span></td></tr>`
+          return html`<tr><td>${guard}</td><td>${badge(state)}${first !== undefined && html` run ${first.run} (${first.arm}) first`}</td><td class="long">${guardText('lock.json', at, locked)}</td><td class="long">${found.length === 0 ? (state === notRecorded ? notRecorded : 'the same') : found.map((each, i) => html`${i > 0 && ', '}${guardText(file, 'guardDifferences', each)}`)}</td><td class="r"><span title="${file}: guardDifferences; runs/*/run.json: guards.${guard}">${differing.length === 0 ? runs : `${differing.length} of ${runs}`}</span></td></tr>`
         }),
       )}`,
   )}`

@@ -22,6 +22,6 @@ td.bars{min-width:190px;width:24%;vertical-align:middle}td .sub{font-size:12.5px
 .mark-3{fill:var(--card);stroke:var(--arm-a);stroke-width:1.6px}.mark-4{fill:var(--card);stroke:var(--arm-b);stroke-width:1.6px}
 .sign{display:inline-block;width:16px;height:11px;vertical-align:-1px;margin-right:5px}
 .two h3{margin-bottom:8px}
-@media (min-width:561px){#verdict .keys{grid-template-columns:repeat(auto-fit,minmax(230px,1fr))}td.metric{min-width:180px}}
+@media (min-width:561px){#verdict .keys{grid-template-columns:repeat(auto-fit,minmax(230px,1fr))}tr td.metric{min-width:180px}}
 @media (max-width:560px){.plot.pair{grid-template-columns:52px minmax(0,var(--first,1fr)) minmax(0,var(--second,1fr));gap:4px 5px}td.bars{min-width:150px}}
 `

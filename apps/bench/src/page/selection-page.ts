@@ -33,7 +33,7 @@ export interface SelectionPageInput {
 const file = 'selection.json'
 const num = numbersOf(file)
 const mostRows = 16
-const strips: readonly Mark[] = ['1', '2', '3', '4']
+const strips: readonly Mark[] = ['2', '1', '4', '3']
 
 /** A selection as one HTML file that opens from disk and requests nothing; as {@link comparisonPage}. */
 export function selectionPage(input: SelectionPageInput): string {

@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
+import { createRequire } from 'node:module'
 import { patterns } from './charts.ts'
 import { css } from './css.ts'
 import { type Html, html, scriptJson, trusted } from './html.ts'
@@ -88,4 +89,9 @@ export function clientFile(name: string): string {
     /^\/\/# sourceMappingURL=.*$/m,
     '',
   )
+}
+
+export function uplotFile(name: string): string {
+  const main = createRequire(import.meta.url).resolve('uplot')
+  return readFileSync(new URL(name, `file://${main}`), 'utf8')
 }

@@ -1,11 +1,9 @@
-import { readFileSync } from 'node:fs'
-import { createRequire } from 'node:module'
 import { categoryGroups, categoryLabel, groupOf } from '../categories.ts'
 import { portName } from '../export-tracks.ts'
 import type { AttributionTotals, RunSummary } from '../summary.ts'
 import { fill, legend, placeOf, positionColumns, shareBar, waterfall } from './charts.ts'
 import type { ReportData } from './data.ts'
-import { clientFile, commandLine, numbersOf, pageHtml, type Section, table } from './document.ts'
+import { clientFile, commandLine, numbersOf, pageHtml, type Section, table, uplotFile } from './document.ts'
 import { formatBytes, formatCount, formatNs, formatPct, formatUnit } from './format.ts'
 import { type Html, html } from './html.ts'
 
@@ -393,9 +391,4 @@ function clientData(summary: RunSummary, data: ReportData): unknown {
 
 function sum(values: readonly number[]): number {
   return values.reduce((total, value) => total + value, 0)
-}
-
-function uplotFile(name: string): string {
-  const main = createRequire(import.meta.url).resolve('uplot')
-  return readFileSync(new URL(name, `file://${main}`), 'utf8')
 }
