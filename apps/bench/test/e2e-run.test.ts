@@ -57,7 +57,8 @@ it.skipIf(!hasModel)(
 
     const derived = await readFile(join(dir, 'e2e.json'), 'utf8')
     await writeFile(join(dir, 'e2e.json'), '')
-    expect((await bench(models, 'e2e', '--read', dir)).records).toEqual(cells)
+    const again = (await bench(models, 'e2e', '--read', dir)).records
+    expect(again.filter(({ type }) => type === 'e2e')).toEqual(cells)
     expect(await readFile(join(dir, 'e2e.json'), 'utf8')).toBe(derived)
   },
 )
